@@ -1,0 +1,153 @@
+# cuward - build, test and install. `make help` lists the targets.
+#
+# Everything made goes under build/. Useful variables: CC, CFLAGS, LDFLAGS, CUDA_HOME, prefix,
+# DESTDIR, SAN=address|thread|undefined (own tree under build/), WITH_LTTNG=0, V=1.
+
+version := 0.1.0
+prefix ?= /usr/local
+bindir ?= $(prefix)/bin
+libdir ?= $(prefix)/lib
+mandir ?= $(prefix)/share/man
+CC ?= cc
+CFLAGS ?= -O2 -g
+WITH_LTTNG ?= 1
+Q := $(if $(V),,@)
+say = $(if $(V),@:,@printf '  %-6s %s\n' $(1) '$(2)')
+
+B := build$(if $(SAN),/san-$(SAN))
+G := $(B)/gen
+
+# ---- settings of the compiler ----
+
+san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+tls_flags := $(shell echo 'int x;' | $(CC) -mtls-dialect=gnu2 -x c -c -o /dev/null - 2>/dev/null && echo -mtls-dialect=gnu2)
+warnings := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Werror
+base_flags = -std=gnu11 $(warnings) -Iinclude -I$(G) -D_GNU_SOURCE -MMD -MP $(san_flags)
+cuda_flags = -isystem $(cuda_include) -D__CUDA_API_VERSION_INTERNAL
+shim_flags = $(base_flags) $(cuda_flags) -Ishim -fPIC -fvisibility=hidden -fno-plt \
+	-fno-semantic-interposition $(tls_flags) -DCUWARD_VERSION='"$(version)"'
+tool_flags = $(base_flags) -Itools -Ishim -DCUWARD_VERSION='"$(version)"' \
+	-DCUWARD_LIBDIR='"$(libdir)/cuward"'
+sim_flags = $(base_flags) $(cuda_flags) -Itests/sim -fPIC -fvisibility=hidden
+shim_link := -shared -Wl,-soname,libcuward.so -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now \
+	-Wl,-z,defs -Wl,--as-needed -Wl,--version-script,shim/libcuward.map
+
+cuda_include := $(shell tests/cuda_headers.sh)
+
+# ---- what is built from what ----
+
+shim_sources := $(wildcard shim/*.c) $(wildcard shim/*.S)
+shim_objects := $(patsubst shim/%,$(B)/obj/shim/%.o,$(shim_sources))
+# The parts of the shim that the command needs too: text in, text out, no driver.
+shared_sources := $(wildcard shim/limit.c shim/settings.c shim/report.c shim/json.c)
+tool_sources := $(wildcard tools/*.c)
+tool_objects := $(patsubst tools/%,$(B)/obj/tools/%.o,$(tool_sources)) \
+	$(patsubst shim/%,$(B)/obj/tools/shim/%.o,$(shared_sources))
+provider_sources := $(wildcard shim/provider/*.c)
+provider_objects := $(patsubst shim/provider/%,$(B)/obj/provider/%.o,$(provider_sources))
+sim_sources := $(wildcard tests/sim/*.c)
+sim_objects := $(patsubst tests/sim/%,$(B)/obj/sim/%.o,$(sim_sources))
+
+tool_packages := jansson babeltrace2
+tool_libs = $(shell pkg-config --libs $(tool_packages)) -ldw -lelf -lm
+tool_cflags = $(shell pkg-config --cflags $(tool_packages))
+
+libraries := $(B)/libcuward.so $(if $(filter 0,$(WITH_LTTNG)),,$(B)/libcuward-lttng.so)
+sim_profiles := 13.0 12.2 11.0
+sim := $(B)/sim/libcuda.so.1 $(foreach p,$(filter-out 13.0,$(sim_profiles)),$(B)/sim/$(p)/libcuda.so.1)
+
+.PHONY: all lib tool sim check check-clients check-gpu demo bench install clean help setup-build setup-check
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(libraries) $(B)/cuward $(sim) ## build everything (default)
+lib: $(libraries)
+tool: $(B)/cuward
+sim: $(sim)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 18
+
+setup-build:
+	@tests/setup.sh build
+setup-check:
+	@tests/setup.sh check
+
+# A newcomer's `make` says what is missing before the compiler does.
+ifeq ($(cuda_include),none)
+cuda_missing := $(filter-out clean help demo check check-clients setup-build setup-check,$(or $(MAKECMDGOALS),all))
+ifneq ($(cuda_missing),)
+$(error no CUDA headers >= 13.0 found; set CUDA_HOME, or let `tests/setup.sh build` fetch them)
+endif
+endif
+
+# ---- generated ----
+
+$(G)/driver_calls.h: shim/driver_calls.awk shim/cuda_headers.h Makefile
+	$(call say,GEN,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -E -P -D__CUDA_API_VERSION_INTERNAL -isystem $(cuda_include) shim/cuda_headers.h > $(G)/cuda.i
+	$(Q)LC_ALL=C awk -f shim/driver_calls.awk $(G)/cuda.i > $@
+
+# ---- the shim ----
+
+$(B)/obj/shim/%.c.o: shim/%.c $(G)/driver_calls.h Makefile
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(shim_flags) -c -o $@ $<
+$(B)/obj/shim/%.S.o: shim/%.S Makefile
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -fPIC -c -o $@ $<
+$(B)/libcuward.so: $(shim_objects) shim/libcuward.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(san_flags) $(LDFLAGS) $(shim_link) -o $@ $(shim_objects) -ldl -lpthread
+
+# ---- the trace provider ----
+
+$(B)/obj/provider/%.c.o: shim/provider/%.c $(G)/driver_calls.h Makefile
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim/provider -Ishim -fPIC -fvisibility=hidden $(tls_flags) -c -o $@ $<
+$(B)/libcuward-lttng.so: $(provider_objects)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(san_flags) $(LDFLAGS) -shared -Wl,-soname,libcuward-lttng.so -Wl,-z,nodelete \
+		-o $@ $(provider_objects) -llttng-ust -ldl
+
+# ---- the command ----
+
+$(B)/obj/tools/%.c.o: tools/%.c $(G)/driver_calls.h Makefile
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(tool_flags) $(tool_cflags) -c -o $@ $<
+$(B)/obj/tools/shim/%.c.o: shim/%.c $(G)/driver_calls.h Makefile
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(tool_flags) -c -o $@ $<
+$(B)/cuward: $(tool_objects)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(san_flags) $(LDFLAGS) -o $@ $(tool_objects) $(tool_libs)
+
+# ---- the simulated driver: one set of objects, one library a profile ----
+
+$(B)/obj/sim/%.c.o: tests/sim/%.c $(G)/driver_calls.h Makefile
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(sim_flags) -c -o $@ $<
+include tests/sim/profiles.mk
+
+-include $(patsubst %.o,%.d,$(shim_objects) $(tool_objects) $(provider_objects) $(sim_objects))
+
+# ---- tests ----
+
+include tests/tests.mk
+
+install: all ## install to $(DESTDIR)$(prefix)
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/cuward $(DESTDIR)$(prefix)/include/cuward
+	install -m 755 $(B)/cuward $(DESTDIR)$(bindir)/cuward
+	install -m 755 $(libraries) $(DESTDIR)$(libdir)/cuward/
+	cp -a $(B)/sim $(DESTDIR)$(libdir)/cuward/
+	install -m 644 include/cuward/cuward.h $(DESTDIR)$(prefix)/include/cuward/
+
+clean: ## remove everything made
+	rm -rf build

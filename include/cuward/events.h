@@ -1,0 +1,214 @@
+/*
+ * events.h - words shared by shim, tools and tests: kinds of memory and objects, scopes, ends,
+ * exit codes, and the fields of every trace event.
+ *
+ * Numbers are part of the trace and ledger formats: append, never renumber.
+ */
+#ifndef CUWARD_EVENTS_H
+#define CUWARD_EVENTS_H
+
+#include <stdint.h>
+
+/* Kinds of memory; the word is the key of `memory` in the JSON report. */
+#define CUWARD_KINDS(X) \
+	X(DEVICE, "device") \
+	X(POOL, "pool") \
+	X(VMM, "vmm") \
+	X(ARRAY, "array") \
+	X(MANAGED, "managed") \
+	X(PINNED, "pinned") \
+	X(IMPORTED, "imported") \
+	X(GRAPH, "graph")
+
+enum cuward_kind {
+#define X(id, word) KIND_##id,
+	CUWARD_KINDS(X)
+#undef X
+	KIND_COUNT,
+};
+
+/* Kinds of driver objects that are counted, not charged; keys of `objects` in the JSON report. */
+#define CUWARD_OBJECTS(X) \
+	X(CONTEXT, "context") \
+	X(STREAM, "stream") \
+	X(EVENT, "event") \
+	X(MODULE, "module") \
+	X(LIBRARY, "library") \
+	X(GRAPH, "graph") \
+	X(GRAPH_EXEC, "graph_exec") \
+	X(MEM_POOL, "mem_pool") \
+	X(TEXTURE, "texture") \
+	X(SURFACE, "surface") \
+	X(ADDRESS_RANGE, "address_range") \
+	X(GREEN_CONTEXT, "green_context")
+
+enum cuward_object {
+#define X(id, word) OBJECT_##id,
+	CUWARD_OBJECTS(X)
+#undef X
+	OBJECT_COUNT,
+};
+
+/* Whose limit refused. */
+#define CUWARD_SCOPES(X) \
+	X(PROCESS, "process") \
+	X(JOB, "job") \
+	X(USER, "user") \
+	X(GROUP, "group") \
+	X(GPU, "gpu")
+
+enum cuward_scope {
+#define X(id, word) SCOPE_##id,
+	CUWARD_SCOPES(X)
+#undef X
+	SCOPE_COUNT,
+};
+
+/* How a process image ended; the word is `ended` in the JSON report. */
+#define CUWARD_ENDS(X) \
+	X(RUNNING, "running") \
+	X(EXIT, "exit") \
+	X(SIGNAL, "signal") \
+	X(EXEC, "exec") \
+	X(UNKNOWN, "unknown")
+
+enum cuward_end {
+#define X(id, word) END_##id,
+	CUWARD_ENDS(X)
+#undef X
+	END_COUNT,
+};
+
+/* Things worth telling that are no leak; the word is `code` of a finding in the JSON report. */
+#define CUWARD_FINDINGS(X) \
+	X(DOUBLE_FREE, "double-free", "memory was freed twice") \
+	X(INVALID_FREE, "invalid-free", "a free of a pointer that was never handed out") \
+	X(INTERIOR_FREE, "interior-free", "a free of a pointer inside an allocation") \
+	X(FREE_AFTER_SHUTDOWN, "free-after-shutdown", "memory was freed after the driver shut down") \
+	X(CONTEXT_RECLAIMED, "context-reclaimed", "memory left to the destruction of its context") \
+	X(POOL_NOT_DESTROYED, "pool-not-destroyed", "memory pools were never destroyed") \
+	X(RECORDS_DROPPED, "records-dropped", "allocations counted but not remembered one by one") \
+	X(LIMIT_UNUSED, "limit-unused", "a limit names a GPU that is not visible") \
+	X(LIMIT_REFUSED, "limit-refused", "the configuration of limits was refused") \
+	X(SHARE_UNAVAILABLE, "share-unavailable", "shared state could not be used") \
+	X(TRACE_UNAVAILABLE, "trace-unavailable", "tracing was asked for and could not start")
+
+enum cuward_finding {
+#define X(id, word, text) FINDING_##id,
+	CUWARD_FINDINGS(X)
+#undef X
+	FINDING_COUNT,
+};
+
+/* Exit status of `cuward run` beside the command's own. */
+enum {
+	EXIT_LEAK = 23,
+	EXIT_STALLED = 24,
+	EXIT_DENIED = 25,
+	EXIT_WAITED = 75,
+	EXIT_CUWARD = 125,
+	EXIT_NOT_EXECUTABLE = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+/* Exit status of the other subcommands. */
+enum {
+	EXIT_FINE = 0,
+	EXIT_FOUND = 1,
+	EXIT_USAGE = 2,
+	EXIT_UNAVAILABLE = 3,
+	EXIT_NO_PERMISSION = 4,
+};
+
+/* Direction of a copy or set. */
+#define CUWARD_DIRECTIONS(X) \
+	X(HTOD, "htod") \
+	X(DTOH, "dtoh") \
+	X(DTOD, "dtod") \
+	X(HTOH, "htoh") \
+	X(PEER, "peer") \
+	X(SET, "set") \
+	X(UNKNOWN, "unknown")
+
+enum cuward_direction {
+#define X(id, word) DIRECTION_##id,
+	CUWARD_DIRECTIONS(X)
+#undef X
+	DIRECTION_COUNT,
+};
+
+/*
+ * The trace events of provider `cuward`, and their fields in order: X(event, FIELDS) where FIELDS
+ * is a list of F(type, name); types: u8 u16 u32 u64 i32, x64 (shown in hex), str.
+ *
+ * `thread` is the key of the calling thread: defined by a `thread` event before first use, unique
+ * in the trace until redefined. `process` is the key of a process image, defined by `process`.
+ * `api` numbers calls; an `api` event gives a number its name before first use in each process.
+ * Events are emitted after the call they describe; `duration_ns` is how long the call took on the
+ * CPU, so it began at (time of event - duration_ns). `result` is the CUresult.
+ * `live_bytes`: bytes charged on the device after the event. `site`: see `site`; 0 is unknown.
+ * Streams are handles as the driver knows them, 1 the legacy and 2 the per-thread default stream.
+ * `correlation` counts launches and copies in a process; joins `launch`/`copy` with `gpu`.
+ */
+#define CUWARD_EVENTS(X, F) \
+	X(process, F(u32, process) F(u32, pid) F(u32, ppid) F(u32, uid) F(u32, pid_ns) F(u32, image) \
+		F(u64, start_ticks) F(u64, start_realtime_ns) F(str, command) F(str, job) \
+		F(str, labels) F(str, version)) \
+	X(device, F(u32, process) F(u8, device) F(str, uuid) F(str, name) F(u64, total_bytes) \
+		F(u64, limit_bytes)) \
+	X(thread, F(u32, thread) F(u32, process) F(u32, tid) F(str, name)) \
+	X(process_end, F(u32, process) F(u8, how) F(i32, status) F(u64, live_bytes) \
+		F(u64, live_count) F(u64, denied)) \
+	X(api, F(u32, process) F(u16, api) F(str, name)) \
+	X(function, F(u32, process) F(u32, function) F(str, name)) \
+	X(context, F(u32, thread) F(u8, what) F(u8, device) F(x64, context)) \
+	X(stream, F(u32, thread) F(u8, what) F(u8, device) F(x64, stream) F(x64, context)) \
+	X(alloc, F(u32, thread) F(u16, api) F(u8, kind) F(u8, device) F(u32, duration_ns) \
+		F(u32, site) F(x64, pointer) F(u64, bytes) F(u64, live_bytes) F(x64, stream)) \
+	X(free, F(u32, thread) F(u16, api) F(u8, kind) F(u8, device) F(u32, duration_ns) \
+		F(x64, pointer) F(u64, bytes) F(u64, live_bytes)) \
+	X(denied, F(u32, thread) F(u16, api) F(u8, scope) F(u8, device) F(u32, site) F(u64, bytes) \
+		F(u64, limit_bytes) F(u64, used_bytes)) \
+	X(launch, F(u32, thread) F(u16, api) F(u8, device) F(i32, result) F(u32, duration_ns) \
+		F(u32, function) F(u32, grid_x) F(u16, grid_y) F(u16, grid_z) F(u16, block_x) \
+		F(u16, block_y) F(u8, block_z) F(u32, shared_bytes) F(x64, stream) F(u32, correlation)) \
+	X(copy, F(u32, thread) F(u16, api) F(u8, direction) F(u8, device) F(i32, result) \
+		F(u32, duration_ns) F(u64, bytes) F(x64, stream) F(u32, correlation)) \
+	X(sync, F(u32, thread) F(u16, api) F(u8, device) F(i32, result) F(u64, duration_ns) \
+		F(x64, handle)) \
+	X(gpu, F(u32, process) F(u32, correlation) F(u64, begin_ns) F(u64, end_ns) F(u32, error_ns)) \
+	X(call, F(u32, thread) F(u16, api) F(i32, result) F(u32, duration_ns)) \
+	X(site, F(u32, process) F(u32, site) F(str, frames)) \
+	X(leak, F(u32, process) F(u8, verdict) F(u8, kind) F(u8, device) F(u64, bytes) \
+		F(u64, count) F(u32, site)) \
+	X(lost, F(u32, process) F(u64, events) F(str, why))
+
+enum cuward_event {
+#define F(type, name)
+#define X(event, fields) EVENT_##event,
+	CUWARD_EVENTS(X, F)
+#undef X
+#undef F
+	EVENT_COUNT,
+};
+
+/* `what` of context and stream events. */
+enum { OBJECT_CREATED, OBJECT_DESTROYED };
+
+/* Verdicts; the word is `verdict` of an entry of `leaks` in the JSON report. */
+#define CUWARD_VERDICTS(X) \
+	X(LEAK, "leak") \
+	X(GROWTH, "growth") \
+	X(HELD, "held") \
+	X(CONTEXT, "context") \
+	X(IMPORTED, "imported") \
+	X(KILLED, "killed")
+
+enum cuward_verdict {
+#define X(id, word) VERDICT_##id,
+	CUWARD_VERDICTS(X)
+#undef X
+	VERDICT_COUNT,
+};
+
+#endif

@@ -1,0 +1,283 @@
+/*
+ * ledger.h - the layout of shared state: the slots file and the ledger files, version 1.
+ *
+ * In CUWARD_DIR:
+ *
+ *	slots.UID                       one file a user: a header and SLOT_COUNT slots
+ *	jobs/JOB/PID-IMAGE-TICKS.ledger one file a process image that calls CUDA ("-" for JOB where
+ *	                                there is none; a nested job is a nested directory)
+ *
+ * A slot tells other processes who holds how much; every process image that uses CUDA owns one, and
+ * holds an OFD write lock on the slot's byte range while it lives. A ledger tells everything
+ * about one image and outlives it. Both are written by their owner through a shared mapping and read
+ * by others with pread. A reader trusts nothing in them: sizes, counts and strings are checked.
+ *
+ * All integers are in the byte order of the machine; fields shared between threads or processes are
+ * accessed with the __atomic builtins. Files start with magic and version; a reader that finds
+ * another version says so and leaves the file alone.
+ */
+#ifndef CUWARD_LEDGER_H
+#define CUWARD_LEDGER_H
+
+#include <stdint.h>
+
+#include "cuward/events.h"
+
+#define CUWARD_LAYOUT_VERSION 1
+#define SLOTS_MAGIC 0x31544f4c53575543ull  /* "CUWSLOT1" */
+#define LEDGER_MAGIC 0x3152474445575543ull /* "CUWEDGR1" */
+
+/* At most this many GPUs are seen at once, by one process and in one slots file. */
+#define SLOT_DEVICES 32
+#define SLOT_COUNT 1024
+
+/*
+ * One word of a slot: what the owner holds on one device. version (top 8 bits) changes with each
+ * update, asking counts threads that wait for a decision, bytes is the sum held and asked for.
+ */
+#define WORD_BYTES_BITS 46
+#define WORD_BYTES_MASK ((1ull << WORD_BYTES_BITS) - 1)
+#define WORD_ASKING (1ull << WORD_BYTES_BITS)
+#define WORD_VERSION (1ull << 56)
+
+/* A limit or a size that is not there. */
+#define BYTES_NONE UINT64_MAX
+
+/*
+ * Who a process image is. (host, pid_ns, pid, start_ticks) names a process; stack_start tells two
+ * images of one process apart, since exec keeps the rest.
+ */
+struct process_identity {
+	uint32_t pid;               /* as the process itself sees it */
+	uint32_t ppid;
+	uint32_t uid;
+	uint32_t pid_ns;            /* inode of /proc/self/ns/pid, 0 unknown */
+	uint32_t image;             /* 0, and one more with each exec of this process seen */
+	uint32_t process;           /* key of this image in traces */
+	uint64_t start_ticks;       /* /proc/self/stat field 22, clock ticks since boot */
+	uint64_t stack_start;       /* /proc/self/stat field 28 */
+	uint64_t start_realtime_ns; /* of this image's first CUDA call, CLOCK_REALTIME */
+	char command[64];           /* comm or the base name of argv[0] */
+	char job[128];
+	char labels[128];
+};
+
+/* The devices a slots file speaks of: word i of each slot is about devices[i]. Append only. */
+struct slots_device {
+	uint8_t uuid[16];
+	uint64_t total_bytes;
+	uint32_t present; /* set last */
+	uint32_t reserved;
+};
+
+struct slots_header {
+	uint64_t magic; /* written last when the file is made */
+	uint32_t version;
+	uint32_t slot_bytes;   /* sizeof(struct slot) */
+	uint32_t slot_count;   /* SLOT_COUNT */
+	uint32_t slots_used;   /* slots from this one on were never taken */
+	uint32_t device_count; /* devices present */
+	uint32_t uid;
+	uint64_t boot; /* first 8 bytes of the boot id: a file that outlived a boot is stale */
+	struct slots_device devices[SLOT_DEVICES];
+	uint8_t reserved[4096 - 40 - SLOT_DEVICES * 32];
+};
+
+enum slot_state {
+	SLOT_FREE,  /* never taken, or given back */
+	SLOT_TAKEN, /* owner is alive exactly while it holds the lock on the slot's range */
+};
+
+/* Whether the owner's tracepoints reach a session. */
+enum trace_state {
+	TRACE_OFF,
+	TRACE_STARTING,
+	TRACE_REGISTERED,
+	TRACE_FAILED, /* asked for, but no session took the events */
+};
+
+/* Requests of others to the owner, in `control`. */
+enum {
+	CONTROL_TRACE = 1u << 0, /* load the trace provider */
+};
+
+struct slot {
+	uint64_t words[SLOT_DEVICES]; /* written by the owner only */
+
+	/* written by others */
+	uint32_t control;
+	uint32_t limits_changed; /* generation of limit_override */
+	uint8_t reserved_control[56];
+	uint64_t limit_override[SLOT_DEVICES]; /* bytes; 0 says nothing */
+
+	/* written by the owner */
+	uint32_t state;
+	uint32_t generation; /* times this slot was taken */
+	uint32_t trace;      /* enum trace_state */
+	uint32_t reserved_owner;
+	uint64_t activity_ns; /* CLOCK_MONOTONIC of a recent CUDA call, coarse */
+	struct process_identity who;
+	uint64_t process_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
+	uint8_t reserved[2048 - 256 - 64 - 256 - 24 - sizeof(struct process_identity) - 256];
+};
+
+/* ---- the ledger file ---- */
+
+/* Where its parts lie. Parts are allocated on demand; the file is sparse between them. */
+#define LEDGER_THREADS_OFFSET (1ull << 20)
+#define LEDGER_SITES_OFFSET (32ull << 20)
+#define LEDGER_RECORDS_OFFSET (64ull << 20)
+#define LEDGER_THREADS_MAX 2048u
+#define LEDGER_SITES_BYTES_MAX (16u << 20)
+#define LEDGER_RECORDS_MAX (16u << 20)
+#define LEDGER_GROW_BYTES (64u << 10)
+#define LEDGER_CALLS_MAX 736u
+#define LEDGER_DENIALS_MAX 64u
+
+enum record_state {
+	RECORD_FREE,
+	RECORD_ALLOCATING, /* the driver is being asked; handle not known yet */
+	RECORD_LIVE,
+	RECORD_FREEING, /* the driver is being told */
+	RECORD_LOST,    /* the driver shut down before it was freed */
+};
+
+/* What a handle is, so that equal numbers of different kinds do not meet. */
+enum record_class {
+	CLASS_MEMORY, /* device, pool, managed, pinned, imported pointers: one address space */
+	CLASS_OBJECT, /* counted objects; `kind` is an enum cuward_object */
+	CLASS_HANDLE, /* physical memory handles (VMM), arrays: charged, not addressed */
+};
+
+enum {
+	RECORD_CHARGED = 1u << 0,       /* its bytes are in the device's word */
+	RECORD_CONTEXT_OWNED = 1u << 1, /* destroyed with its context */
+};
+
+struct ledger_record {
+	uint64_t handle;  /* pointer or handle as the driver gave it */
+	uint64_t bytes;   /* charged or counted size */
+	uint64_t context; /* owning CUcontext, 0 if not owned by one */
+	uint64_t time_ns; /* CLOCK_REALTIME_COARSE of the allocation */
+	uint32_t site;    /* call site, 0 unknown */
+	uint32_t tid;
+	uint32_t epoch; /* context destructions begun in this process before it was made */
+	uint16_t api;   /* index of the call that made it */
+	uint16_t reserved;
+	uint8_t kind;  /* enum cuward_kind, or enum cuward_object */
+	uint8_t class; /* enum record_class */
+	uint8_t device;
+	uint8_t state; /* enum record_state */
+	uint8_t flags;
+	uint8_t reserved_end[11];
+};
+
+/* Counters of one thread; only that thread writes. A block is handed on when its thread died. */
+struct ledger_thread {
+	uint32_t tid;
+	uint32_t thread; /* key in traces */
+	uint64_t allocs[KIND_COUNT];
+	uint64_t frees[KIND_COUNT];
+	uint64_t created[OBJECT_COUNT];
+	uint64_t destroyed[OBJECT_COUNT];
+	struct {
+		uint64_t count;
+		uint64_t errors;
+	} calls[LEDGER_CALLS_MAX];
+	uint8_t reserved[12288 - 8 - 16 * KIND_COUNT - 16 * OBJECT_COUNT - 16 * LEDGER_CALLS_MAX];
+};
+
+struct ledger_device {
+	uint8_t uuid[16];
+	char pci_bus_id[16];
+	char name[64];
+	uint64_t total_bytes;
+	uint64_t limit_bytes;  /* of the process; BYTES_NONE without one */
+	char limit_source[48]; /* "CUWARD_MEMORY", "default", ... */
+	uint64_t job_limit_bytes;
+	char job_limit_source[48];
+	uint64_t peak_bytes;
+	uint64_t denied;
+	uint64_t denied_bytes;
+	int64_t untracked_bytes; /* -1 unknown */
+	uint32_t slot_device;    /* index of its word in the slot */
+	uint32_t reserved;
+};
+
+/* Sums of one kind of memory over all threads and devices; one cache line each. */
+struct ledger_kind {
+	uint64_t live_bytes;
+	uint64_t peak_bytes;
+	uint64_t reserved[6];
+};
+
+/* Equal refusals (api, device, site, scope) are one entry; bytes, used and limit are the first's. */
+struct ledger_denial {
+	uint64_t bytes;
+	uint64_t limit_bytes;
+	uint64_t used_bytes;
+	uint64_t count;
+	uint64_t time_ns; /* of the last, CLOCK_REALTIME */
+	uint32_t site;
+	uint16_t api;
+	uint8_t device;
+	uint8_t scope;
+	uint32_t present; /* set last */
+	uint32_t reserved[3];
+};
+
+/* One call site: this, then module path and function name, each ended by a 0 byte, padded to 8. */
+struct ledger_site {
+	uint32_t bytes; /* of this entry with its strings and padding */
+	uint32_t site;  /* its id; ids count from 1 in order */
+	uint64_t address;
+	uint64_t offset;          /* of the address in the module's file image */
+	uint64_t function_offset; /* of the address behind the function's start */
+};
+
+struct ledger_header {
+	uint64_t magic; /* written last */
+	uint32_t version;
+	uint32_t header_bytes;
+	uint32_t record_bytes;
+	uint32_t call_count; /* names below */
+	struct process_identity who;
+	uint32_t slot;       /* SLOT_COUNT where there is none */
+	uint32_t uses_cuda;  /* cuInit succeeded */
+	uint32_t ended;      /* enum cuward_end; RUNNING until the final handler ran */
+	int32_t status;      /* exit status once ended */
+	uint64_t end_realtime_ns;
+	uint32_t driver_version;
+	uint32_t simulated;
+	uint32_t device_count;
+	uint32_t trace; /* enum trace_state */
+	char version_text[32];
+
+	uint32_t record_count; /* records ever used; later ones are holes */
+	uint32_t thread_count; /* thread blocks ever used */
+	uint32_t site_count;
+	uint32_t sites_bytes;
+	uint64_t dropped_records; /* live allocations counted but not recorded */
+	uint64_t dropped_sites;
+	uint64_t dropped_threads; /* threads that share one block: calls are a lower bound */
+	uint64_t findings[32];    /* by enum cuward_finding */
+	uint64_t looked_up;       /* names asked for and found */
+	uint64_t hooked;
+	uint64_t passed_through;
+	char unhooked[1024]; /* names passed through, each ended by a 0 byte, as many as fit */
+	char refusal[256];   /* why the configuration was refused, empty if not */
+
+	struct ledger_kind kinds[KIND_COUNT] __attribute__((aligned(64)));
+	struct ledger_denial denials[LEDGER_DENIALS_MAX];
+	struct ledger_device devices[SLOT_DEVICES];
+	char argv[4096]; /* arguments, each ended by a 0 byte, cut to fit */
+};
+
+_Static_assert(sizeof(struct slots_header) == 4096, "slots header is one page");
+_Static_assert(sizeof(struct slot) == 2048, "two slots a page");
+_Static_assert(sizeof(struct ledger_record) == 64, "a record is one cache line");
+_Static_assert(sizeof(struct ledger_thread) == 12288, "a thread block is three pages");
+_Static_assert(sizeof(struct ledger_header) <= 64 << 10, "the header fits its first allocation");
+_Static_assert(FINDING_COUNT <= 32, "findings fit the header");
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * settings.h - every setting of the shim, one row each.
+ *
+ * X(name, environment, default, help). The shim reads them all once, at the first CUDA call of the
+ * process; `cuward run` turns its options into the same variables, prints them with --dry-run, and
+ * the README's table is checked against these rows.
+ */
+#ifndef CUWARD_SETTINGS_H
+#define CUWARD_SETTINGS_H
+
+#define CUWARD_SETTINGS(X) \
+	X(memory, "CUWARD_MEMORY", "none", \
+	  "limit of each process on each GPU: SIZE, N%, none, or a list 0=2G,GPU-uuid=4G") \
+	X(job_memory, "CUWARD_JOB_MEMORY", "none", \
+	  "limit of all processes of one run together, on each GPU") \
+	X(managed, "CUWARD_MANAGED", "charge", \
+	  "managed memory: charge it to the limit, or ignore") \
+	X(on_limit, "CUWARD_ON_LIMIT", "deny", \
+	  "what a refusal does: deny") \
+	X(leak, "CUWARD_LEAK", "exit", \
+	  "what counts as a leak: exit, off; when set without cuward run, a text report at exit") \
+	X(stack, "CUWARD_STACK", "addr", \
+	  "how much of the call site is kept: none, addr") \
+	X(report, "CUWARD_REPORT", "", \
+	  "write a JSON report to this file (%p pid, %t start time, %h host, %u user)") \
+	X(trace, "CUWARD_TRACE", "0", \
+	  "1: emit LTTng tracepoints to the session daemon that LTTNG_HOME or the user has") \
+	X(label, "CUWARD_LABEL", "", \
+	  "K=V pairs, comma separated, carried into reports and traces") \
+	X(log, "CUWARD_LOG", "error", \
+	  "what the shim says on stderr: off, error, warn, info, debug") \
+	X(job, "CUWARD_JOB", "", \
+	  "id of the job this process belongs to; cuward run sets it, nested runs append /id") \
+	X(dir, "CUWARD_DIR", "", \
+	  "where shared state lives; default $XDG_RUNTIME_DIR/cuward, else /dev/shm/cuward-UID") \
+	X(disable, "CUWARD_DISABLE", "0", \
+	  "1: pure pass-through, nothing is counted or enforced")
+
+#endif
