@@ -192,6 +192,20 @@ enum cuward_event {
 	EVENT_COUNT,
 };
 
+/* The fields of each event as a struct: struct event_alloc and so on, one for shim and tools. */
+#define CUWARD_FIELD_u8(name) uint8_t name;
+#define CUWARD_FIELD_u16(name) uint16_t name;
+#define CUWARD_FIELD_u32(name) uint32_t name;
+#define CUWARD_FIELD_u64(name) uint64_t name;
+#define CUWARD_FIELD_i32(name) int32_t name;
+#define CUWARD_FIELD_x64(name) uint64_t name;
+#define CUWARD_FIELD_str(name) const char *name;
+#define F(type, name) CUWARD_FIELD_##type(name)
+#define X(event, fields) struct event_##event { fields };
+CUWARD_EVENTS(X, F)
+#undef X
+#undef F
+
 /* `what` of context and stream events. */
 enum { OBJECT_CREATED, OBJECT_DESTROYED };
 

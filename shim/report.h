@@ -1,0 +1,56 @@
+/*
+ * report.h - what a ledger says, as JSON (schema 1) or as text for people.
+ *
+ * The same code runs in the guest's final handler, over its own live mapping, and in `cuward run`,
+ * over a file it read; so no malloc, no stdio, no locks, and nothing in the ledger is trusted.
+ */
+#ifndef CUWARD_REPORT_H
+#define CUWARD_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cuward/ledger.h"
+
+/* Output: bytes are collected in buffer and handed to flush when it is full, and at the end. */
+struct report_out {
+	bool (*flush)(struct report_out *, const char *bytes, size_t count); /* false: failed */
+	void *user;
+	size_t used;
+	bool failed;
+	char buffer[8192];
+};
+
+/* A ledger in memory, its counts already checked against what is readable. */
+struct ledger_view {
+	const struct ledger_header *header;
+	const struct ledger_thread *threads;
+	unsigned thread_count;
+	const char *sites;
+	size_t sites_bytes;
+	const struct ledger_record *records;
+	size_t record_count;
+	/* What the reader knows better than the ledger; how = END_RUNNING takes the ledger's word. */
+	enum cuward_end how;
+	int status; /* exit status, 128+N after signal N */
+};
+
+/* One element of `processes`. indent: tabs before each line. */
+void report_process_json(struct report_out *out, const struct ledger_view *view, unsigned indent);
+
+/* {"schema": 1, "processes": [ ... ]} for one process, as plain preload mode writes it. */
+void report_document_json(struct report_out *out, const struct ledger_view *view);
+
+/* At most `lines` lines for a tired person; nothing if nothing leaked. */
+void report_leaks_text(struct report_out *out, const struct ledger_view *view, unsigned lines);
+
+struct report_leaks {
+	uint64_t bytes; /* verdict leak only */
+	uint64_t count;
+};
+struct report_leaks report_leak_sum(const struct ledger_view *view);
+
+/* Flush what is left. False if any write failed. */
+bool report_finish(struct report_out *out);
+
+#endif
