@@ -1,0 +1,146 @@
+/*
+ * cuward.c - the command: finds the subcommand and hands the rest of the line to it.
+ */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuward.h"
+
+struct command {
+	const char *name;
+	const char *summary;
+	int (*run)(int argc, char **argv);
+};
+
+static const struct command commands[] = {
+#define X(name, summary) { #name, summary, cmd_##name },
+	CUWARD_COMMANDS(X)
+#undef X
+};
+
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+const char *argp_program_version = "cuward " CUWARD_VERSION;
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Edits (insert, delete, replace) from a to b; words longer than a row are never close. */
+static size_t edit_distance(const char *a, const char *b)
+{
+	size_t row[32], length = strlen(b);
+
+	if (length >= sizeof(row) / sizeof(row[0]))
+		return SIZE_MAX;
+	for (size_t j = 0; j <= length; j++)
+		row[j] = j;
+	for (size_t i = 0; a[i]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i + 1;
+		for (size_t j = 0; j < length; j++) {
+			size_t replaced = diagonal + (a[i] != b[j]);
+
+			diagonal = row[j + 1];
+			row[j + 1] = smaller(replaced, smaller(diagonal, row[j]) + 1);
+		}
+	}
+	return row[length];
+}
+
+/* The visible command nearest to name, if it is near at all. */
+static const struct command *suggest_command(const char *name)
+{
+	const struct command *best = NULL;
+	size_t nearest = 3;
+
+	for (size_t i = 0; i < COMMAND_COUNT; i++) {
+		size_t distance = edit_distance(name, commands[i].name);
+
+		if (commands[i].summary[0] && distance < nearest) {
+			nearest = distance;
+			best = &commands[i];
+		}
+	}
+	return best;
+}
+
+static int unknown_command(const char *name)
+{
+	const struct command *near = suggest_command(name);
+
+	fprintf(stderr, "cuward: there is no command '%s'", name);
+	if (near)
+		fprintf(stderr, "; did you mean 'cuward %s'?\n", near->name);
+	else
+		fprintf(stderr, "; 'cuward --help' lists them\n");
+	return EXIT_USAGE;
+}
+
+/* The list of commands in --help, between the options' text and its end. */
+static char *filter_help(int key, const char *text, void *input)
+{
+	char *list = NULL;
+	size_t bytes = 0;
+	FILE *out;
+
+	(void)input;
+	if (key != ARGP_KEY_HELP_POST_DOC || !(out = open_memstream(&list, &bytes)))
+		return (char *)text;
+	fprintf(out, "Commands:\n");
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		if (commands[i].summary[0])
+			fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+	fprintf(out, "\n'cuward COMMAND --help' explains one of them.");
+	fclose(out);
+	return list;
+}
+
+/* Options end at the first word: it is the command, and the rest belongs to it. */
+static error_t parse_word(int key, char *word, struct argp_state *state)
+{
+	(void)word;
+	if (key != ARGP_KEY_ARG)
+		return ARGP_ERR_UNKNOWN;
+	*(int *)state->input = state->next - 1;
+	state->next = state->argc;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp parser = {
+		.parser = parse_word,
+		.args_doc = "COMMAND [ARG...]",
+		.doc = "Limits, leak reports and traces for CUDA processes.\v",
+		.help_filter = filter_help,
+	};
+	char name[64];
+	int first = 0;
+	const struct command *command;
+
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &first);
+	if (first == 0) {
+		argp_help(&parser, stderr, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, "cuward");
+		return EXIT_USAGE;
+	}
+	command = find_command(argv[first]);
+	if (!command)
+		return unknown_command(argv[first]);
+	snprintf(name, sizeof(name), "cuward %s", command->name);
+	argv[first] = name;
+	return command->run(argc - first, argv + first);
+}
