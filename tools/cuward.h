@@ -1,8 +1,8 @@
 /*
  * cuward.h - the subcommands of `cuward`, one row each.
  *
- * X(name, summary): int cmd_<name>(int argc, char **argv) lives in cmd_<name>.c and returns the exit
- * status; argv[0] is "cuward name". A row without a summary is not shown in the help.
+ * X(name, summary): int cmd_<name>(int argc, char **argv) lives in cmd_<name>.c and returns the
+ * exit status; argv[0] is "cuward name". A row without a summary is not shown in the help.
  */
 #ifndef CUWARD_TOOLS_CUWARD_H
 #define CUWARD_TOOLS_CUWARD_H
