@@ -9,9 +9,20 @@
 #define CUWARD_TRACE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "cuward/events.h"
 #include "cuward/ledger.h"
+
+/*
+ * What shim and provider must agree on; the two may come from different builds. Sizes of the events
+ * catch nearly every change of the table.
+ */
+#define F(type, name)
+#define X(event, fields) +(EVENT_##event + 1) * sizeof(struct event_##event)
+enum { TRACE_LAYOUT = 1 + (0 CUWARD_EVENTS(X, F)) };
+#undef X
+#undef F
 
 /* One function an event; the provider fills it in. */
 struct trace_ops {
@@ -22,6 +33,10 @@ struct trace_ops {
 #undef F
 	bool (*enabled)(void); /* does a session record our events now? */
 };
+
+/* The provider's only export. False: it was built with another layout. */
+typedef bool trace_provider(struct trace_ops *ops, unsigned layout);
+#define TRACE_PROVIDER "cuward_trace_provider"
 
 extern bool trace_on;
 extern struct trace_ops trace_ops;
@@ -38,10 +53,25 @@ CUWARD_EVENTS(X, F)
 #undef X
 #undef F
 
+/* Bit `api` is set once this process image has named that call. */
+#define TRACE_CALLS_MAX 1024
+extern uint64_t trace_named[TRACE_CALLS_MAX / 64];
+void trace_name_call(uint32_t process, uint16_t api);
+
+/* Name a call before the first event that carries its number; later ones cost a bit test. */
+static inline void trace_define_api(uint32_t process, uint16_t api)
+{
+	uint64_t word = __atomic_load_n(&trace_named[api % TRACE_CALLS_MAX / 64], __ATOMIC_ACQUIRE);
+
+	if (__builtin_expect(trace_on, 0) && !(word >> api % 64 & 1))
+		trace_name_call(process, api);
+}
+
 /*
  * Load the provider from `folder` (where libcuward.so lies) and tell whether a session records.
  * Returns TRACE_REGISTERED or TRACE_FAILED, with one sentence in why. Sets trace_on on success.
- * Called once a process image, on a thread inside a CUDA call, no lock of ours held.
+ * Called on a thread inside a CUDA call, no lock of ours held, one thread at a time; once a process
+ * image, again in a forked child, and again when a session was started later.
  */
 enum trace_state trace_start(const char *folder, char *why, unsigned why_bytes);
 

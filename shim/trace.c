@@ -1,0 +1,200 @@
+/*
+ * trace.c - loads the trace provider at the first CUDA call, and keeps it well across fork.
+ *
+ * Needs nothing but libc: a guest that is not traced never sees liblttng-ust.
+ */
+#include "trace.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "calls.h"
+
+bool trace_on;
+struct trace_ops trace_ops;
+uint64_t trace_named[TRACE_CALLS_MAX / 64];
+
+/* liblttng-ust's own, for a process that forks without exec; all NULL while it isn't loaded. */
+static struct {
+	void (*before)(sigset_t *);
+	void (*parent)(sigset_t *);
+	void (*child)(sigset_t *);
+} ust_fork;
+
+/* ---- how long liblttng-ust may wait for the daemon ---- */
+
+/*
+ * liblttng-ust waits up to 3 s in its constructor for a daemon that does not answer. With a daemon
+ * of our own that is right, and `cuward run` asks for it; a stuck daemon of somebody else must not
+ * cost each guest that much. 0 would lose the first events and expose a deadlock after fork, so it
+ * counts as not set.
+ */
+#define TIMEOUT_NAME "LTTNG_UST_REGISTER_TIMEOUT"
+#define TIMEOUT_IMPATIENT "200"
+
+extern char **environ;
+
+/*
+ * liblttng-ust gets an environment of its own for a moment. The guest's array is not written to:
+ * setenv() would pull it from under a getenv() in another thread. Such a getenv() may also still
+ * read our copy after the loan, so that is freed at the next loan at the earliest.
+ */
+static char **environment_guest;
+static char **environment_copy;
+
+static bool environment_wanted(void)
+{
+	const char *asked = getenv(TIMEOUT_NAME);
+
+	return !asked || strcmp(asked, "0") == 0;
+}
+
+static void environment_lend(void)
+{
+	static char timeout[] = TIMEOUT_NAME "=" TIMEOUT_IMPATIENT;
+	size_t count = 0;
+
+	if ((environment_copy && environ == environment_copy) || !environment_wanted())
+		return;
+	while (environ && environ[count])
+		count++;
+	free(environment_copy);
+	environment_copy = malloc((count + 2) * sizeof(char *));
+	if (!environment_copy)
+		return;
+	environment_guest = environ;
+	environment_copy[0] = timeout; /* the first of a name counts */
+	for (size_t i = 0; i < count; i++)
+		environment_copy[i + 1] = environment_guest[i];
+	environment_copy[count + 1] = NULL;
+	__atomic_store_n(&environ, environment_copy, __ATOMIC_RELEASE);
+}
+
+/* Where the guest has set a variable meanwhile, libc has made an array of its own: leave it. */
+static void environment_return(void)
+{
+	char **copy = environment_copy;
+
+	if (copy)
+		__atomic_compare_exchange_n(&environ, &copy, environment_guest, false,
+			__ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* ---- fork ---- */
+
+/* Per thread: another thread may fork between before() here and the lock that before() takes. */
+static __thread sigset_t fork_signals;
+
+static void fork_prepare(void)
+{
+	ust_fork.before(&fork_signals);
+}
+
+static void fork_parent(void)
+{
+	ust_fork.parent(&fork_signals);
+}
+
+/* Registers the child as a process of its own with the daemon; costs the fork 15 to 30 ms. */
+static void fork_child(void)
+{
+	environment_lend();
+	ust_fork.child(&fork_signals);
+	environment_return();
+}
+
+/* liblttng-ust-fork.so, where somebody preloads it, does the same; twice would deadlock. */
+static bool fork_is_covered(void)
+{
+	void *library = dlopen("liblttng-ust-fork.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+	if (library)
+		dlclose(library);
+	return library;
+}
+
+static void fork_cover(void *provider)
+{
+	if (ust_fork.before || fork_is_covered())
+		return;
+	ust_fork.parent = (void (*)(sigset_t *))dlsym(provider, "lttng_ust_after_fork_parent");
+	ust_fork.child = (void (*)(sigset_t *))dlsym(provider, "lttng_ust_after_fork_child");
+	ust_fork.before = (void (*)(sigset_t *))dlsym(provider, "lttng_ust_before_fork");
+	if (ust_fork.before && ust_fork.parent && ust_fork.child)
+		pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* ---- start and stop ---- */
+
+static void *provider_load(const char *folder, char *why, unsigned why_bytes)
+{
+	char path[PATH_MAX];
+	void *provider;
+
+	if (snprintf(path, sizeof(path), "%s/libcuward-lttng.so", folder) >= (int)sizeof(path)) {
+		snprintf(why, why_bytes, "the path of the trace provider is too long");
+		return NULL;
+	}
+	environment_lend();
+	provider = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	environment_return();
+	if (!provider)
+		snprintf(why, why_bytes, "tracing needs liblttng-ust 2.13 or newer: %s", dlerror());
+	return provider;
+}
+
+static bool provider_open(const char *folder, char *why, unsigned why_bytes)
+{
+	static bool opened;
+	trace_provider *fill;
+	void *provider;
+
+	if (opened)
+		return true;
+	provider = provider_load(folder, why, why_bytes);
+	if (!provider)
+		return false;
+	fork_cover(provider);
+	fill = (trace_provider *)dlsym(provider, TRACE_PROVIDER);
+	opened = fill && fill(&trace_ops, TRACE_LAYOUT);
+	if (!opened)
+		snprintf(why, why_bytes,
+			"%s/libcuward-lttng.so is of another version than libcuward.so", folder);
+	return opened;
+}
+
+enum trace_state trace_start(const char *folder, char *why, unsigned why_bytes)
+{
+	if (!provider_open(folder, why, why_bytes))
+		return TRACE_FAILED;
+	if (!trace_ops.enabled()) {
+		snprintf(why, why_bytes,
+			"no LTTng session records our events: no session daemon, or no session with "
+			"cuward:* enabled");
+		return TRACE_FAILED;
+	}
+	memset(trace_named, 0, sizeof(trace_named));
+	__atomic_store_n(&trace_on, true, __ATOMIC_RELEASE);
+	return TRACE_REGISTERED;
+}
+
+void trace_stop(void)
+{
+	__atomic_store_n(&trace_on, false, __ATOMIC_RELEASE);
+}
+
+/* Emitted before its bit is set: two threads may name a call twice, none uses it unnamed. */
+void trace_name_call(uint32_t process, uint16_t api)
+{
+	struct event_api event = {.process = process, .api = api, .name = call_name(api)};
+
+	trace_api(&event);
+	__atomic_fetch_or(&trace_named[api % TRACE_CALLS_MAX / 64], 1ull << api % 64,
+		__ATOMIC_RELEASE);
+}
