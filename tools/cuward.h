@@ -10,7 +10,8 @@
 #include "cuward/events.h"
 
 #define CUWARD_COMMANDS(X) \
-	X(run, "run a command under limits, leak check and trace")
+	X(run, "run a command under limits, leak check and trace") \
+	X(timeline, "what the processes of a trace did on the GPUs, over time")
 
 #define X(name, summary) int cmd_##name(int argc, char **argv);
 CUWARD_COMMANDS(X)

@@ -1,0 +1,288 @@
+/*
+ * cmd_timeline.c - `cuward timeline`: what the processes of a trace did on the GPUs, over time.
+ */
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <pwd.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cuward.h"
+#include "format.h"
+#include "inputs.h"
+#include "need.h"
+#include "reports.h"
+#include "view.h"
+
+enum { OPTION_JSON = 256, OPTION_CSV, OPTION_HTML, OPTION_PERFETTO, OPTION_FROM, OPTION_TO, OPTION_ALL };
+
+enum output { OUTPUT_TERMINAL, OUTPUT_JSON, OUTPUT_CSV };
+
+struct timeline {
+	char **traces;
+	unsigned count;
+	enum output output;
+	struct model_range range;
+	bool has_pid, all;
+	uint32_t pid;
+	const char *later; /* an option that this version does not have */
+};
+
+/* ---- the line ---- */
+
+static const struct argp_option options[] = {
+	{ "json", OPTION_JSON, 0, 0, "Print JSON", 0 },
+	{ "csv", OPTION_CSV, 0, 0, "Print the table of processes as CSV", 0 },
+	{ "html", OPTION_HTML, "FILE", 0, "Write one HTML page", 0 },
+	{ "perfetto", OPTION_PERFETTO, "FILE", 0, "Write a trace for ui.perfetto.dev", 0 },
+	{ "from", OPTION_FROM, "T", 0, "Leave out what was before T: 1.5s, 20ms, 3m after the first "
+		"event, or a UTC time like 2025-01-31T12:00:00Z", 0 },
+	{ "to", OPTION_TO, "T", 0, "Leave out what was after T", 0 },
+	{ "pid", 'p', "PID", 0, "Only processes with this pid, as they see it themselves", 0 },
+	{ "all", OPTION_ALL, 0, 0, "Every stream and kernel, not only the busiest", 0 },
+	{ 0 },
+};
+
+/* "1.5s": digits, a point, at most nine digits, a unit; plain numbers are seconds. */
+static bool parse_duration(const char *text, uint64_t *ns)
+{
+	static const struct { const char *name; uint64_t ns; } units[] = {
+		{ "", 1000000000 }, { "s", 1000000000 }, { "ms", 1000000 }, { "us", 1000 }, { "ns", 1 },
+		{ "m", 60000000000 }, { "h", 3600000000000 },
+	};
+	unsigned __int128 value = 0, scale = 1;
+	const char *at = text;
+
+	for (; isdigit((unsigned char)*at) && at - text < 20; at++)
+		value = value * 10 + (unsigned)(*at - '0');
+	if (at == text)
+		return false;
+	if (*at == '.' && isdigit((unsigned char)at[1]))
+		for (at++; isdigit((unsigned char)*at) && scale < 1000000000; at++, scale *= 10)
+			value = value * 10 + (unsigned)(*at - '0');
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
+		if (strcmp(at, units[i].name) != 0)
+			continue;
+		value = value * units[i].ns / scale;
+		*ns = (uint64_t)value;
+		return value <= INT64_MAX;
+	}
+	return false;
+}
+
+static bool parse_date(const char *text, uint64_t *ns)
+{
+	struct tm tm = { 0 };
+	const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	uint64_t fraction = 0;
+	time_t seconds;
+	char padded[32];
+
+	if (!rest)
+		return false;
+	if (*rest == '.') {
+		size_t digits = strspn(rest + 1, "0123456789");
+
+		if (digits < 1 || digits > 9)
+			return false;
+		snprintf(padded, sizeof(padded), "%.*s%.*s", (int)digits, rest + 1, (int)(9 - digits),
+			"000000000");
+		fraction = strtoull(padded, NULL, 10);
+		rest += 1 + digits;
+	}
+	seconds = timegm(&tm);
+	*ns = (uint64_t)seconds * 1000000000 + fraction;
+	return strcmp(rest, "Z") == 0 && seconds >= 0 && seconds < INT64_MAX / 1000000000;
+}
+
+static void parse_moment(struct argp_state *state, const char *option, const char *text,
+	struct model_moment *moment)
+{
+	moment->absolute = parse_date(text, &moment->ns);
+	if (!moment->absolute && !parse_duration(text, &moment->ns))
+		argp_error(state, "%s: '%s' is no time; say 1.5s, 20ms, 3m, or 2025-01-31T12:00:00Z", option,
+			text);
+}
+
+static void parse_pid(struct argp_state *state, const char *text, struct timeline *timeline)
+{
+	char *end;
+	unsigned long pid;
+
+	errno = 0;
+	pid = strtoul(text, &end, 10);
+	if (!isdigit((unsigned char)text[0]) || *end || errno || pid > UINT32_MAX)
+		argp_error(state, "--pid: '%s' is no pid", text);
+	timeline->pid = (uint32_t)pid;
+	timeline->has_pid = true;
+}
+
+static void choose_output(struct argp_state *state, struct timeline *timeline, enum output output)
+{
+	if (timeline->output != OUTPUT_TERMINAL && timeline->output != output)
+		argp_error(state, "--json and --csv exclude each other");
+	timeline->output = output;
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+	struct timeline *timeline = state->input;
+
+	switch (key) {
+	case OPTION_JSON:
+		choose_output(state, timeline, OUTPUT_JSON);
+		return 0;
+	case OPTION_CSV:
+		choose_output(state, timeline, OUTPUT_CSV);
+		return 0;
+	case OPTION_HTML:
+		timeline->later = "--html";
+		return 0;
+	case OPTION_PERFETTO:
+		timeline->later = "--perfetto";
+		return 0;
+	case OPTION_FROM:
+		parse_moment(state, "--from", argument, &timeline->range.from);
+		return 0;
+	case OPTION_TO:
+		parse_moment(state, "--to", argument, &timeline->range.to);
+		return 0;
+	case 'p':
+		parse_pid(state, argument, timeline);
+		return 0;
+	case OPTION_ALL:
+		timeline->all = true;
+		return 0;
+	case ARGP_KEY_ARGS:
+		timeline->traces = state->argv + state->next;
+		timeline->count = (unsigned)(state->argc - state->next);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "which trace? Name its folder");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* ---- the work ---- */
+
+static void say(void *user, const char *sentence)
+{
+	(void)user;
+	fputs("cuward: ", stderr);
+	put_safe(stderr, sentence, 0);
+	fputc('\n', stderr);
+}
+
+static const struct trace_log standard_error = { .say = say };
+
+/* Names of users, where the trace comes from this very host. */
+static void name_users(struct model *model)
+{
+	char here[256] = "";
+
+	gethostname(here, sizeof(here) - 1);
+	for (size_t i = 0; i < model->process_count; i++) {
+		struct model_process *process = model->processes[i];
+		const struct passwd *user;
+
+		if (!process->defined || strcmp(process->host, here) != 0)
+			continue;
+		user = getpwuid(process->uid);
+		if (user)
+			process->user = need_copy(user->pw_name);
+	}
+}
+
+static struct view_style style_of_output(const struct timeline *timeline)
+{
+	const char *columns = getenv("COLUMNS"), *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+	struct view_style style = { .columns = 100, .unicode = locale_is_utf8(), .all = timeline->all };
+	bool terminal = isatty(STDOUT_FILENO);
+	struct winsize size;
+	long given = columns ? strtol(columns, NULL, 10) : 0;
+
+	style.color = terminal && !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
+	if (given > 0 && given <= 1000)
+		style.columns = (unsigned)given;
+	else if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+		style.columns = size.ws_col;
+	return style;
+}
+
+static int print(const struct timeline *timeline, const struct model *model,
+	const struct trace_facts *facts)
+{
+	struct view_style style = style_of_output(timeline);
+	struct view_doubts doubts = view_doubts(model, facts);
+
+	if (timeline->output == OUTPUT_JSON)
+		view_json(stdout, model, facts);
+	else if (timeline->output == OUTPUT_CSV)
+		view_csv(stdout, model);
+	else
+		view_terminal(stdout, model, facts, &style);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "cuward: cannot write the output: %s\n", strerror(errno));
+		return EXIT_FOUND;
+	}
+	return view_is_doubtful(&doubts) ? EXIT_FOUND : EXIT_FINE;
+}
+
+static int tell(const struct timeline *timeline, struct model *model, struct event_source *source)
+{
+	struct event event;
+	int status;
+
+	while (source->next(source, &event))
+		model_feed(model, &event);
+	status = inputs_verdict(source, timeline->traces[0]);
+	if (status != 0)
+		return status;
+	model_finish(model);
+	for (unsigned i = 0; i < timeline->count; i++)
+		reports_beside(timeline->traces[i], model);
+	name_users(model);
+	if (timeline->has_pid && model_only_pid(model, timeline->pid) == 0) {
+		fprintf(stderr, "cuward: no process in the trace has the pid %u\n", timeline->pid);
+		return EXIT_FOUND;
+	}
+	return print(timeline, model, &source->facts);
+}
+
+int cmd_timeline(int argc, char **argv)
+{
+	static const struct argp parser = {
+		.options = options,
+		.parser = parse_option,
+		.args_doc = "TRACE...",
+		.doc = "What the processes of a trace did on the GPUs, over time.\vTRACE is the folder of an "
+			"LTTng trace, or one that holds several; or a file of events as text. Exit status: 0 fine, "
+			"1 events are lost, the trace is damaged or holds none, 2 not a trace, 3 an empty folder, "
+			"4 no permission, 5 only events of other programs.",
+	};
+	struct timeline timeline = { .range.to = { UINT64_MAX, true } };
+	struct event_source *source;
+	struct model *model;
+	int status;
+
+	setlocale(LC_ALL, "");
+	argp_parse(&parser, argc, argv, 0, NULL, &timeline);
+	if (timeline.later) {
+		fprintf(stderr, "cuward: %s is not available in this version; the terminal, --json and --csv"
+			" are\n", timeline.later);
+		return EXIT_UNAVAILABLE;
+	}
+	source = inputs_open(timeline.traces, timeline.count, &standard_error, &status);
+	if (!source)
+		return status;
+	model = model_open(&timeline.range);
+	status = tell(&timeline, model, source);
+	model_close(model);
+	source->close(source);
+	return status;
+}

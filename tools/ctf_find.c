@@ -1,0 +1,89 @@
+/*
+ * ctf_find.c - where the traces lie below a path.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "ctf.h"
+#include "need.h"
+
+#define CTF_MAGIC 0xc1fc1fc1u
+
+/* nftw hands no pointer on, so what it finds is noted here; one search at a time. */
+static struct {
+	struct ctf_dirs *dirs;
+	size_t files, traces, streams;
+} search;
+
+static void add_dir(struct ctf_dirs *dirs, const char *path)
+{
+	char *real = realpath(path, NULL);
+
+	for (size_t i = 0; real && i < dirs->count; i++) {
+		if (strcmp(dirs->paths[i], real) == 0) {
+			free(real);
+			return;
+		}
+	}
+	dirs->paths = need_room(dirs->paths, dirs->count, &dirs->capacity, sizeof(*dirs->paths));
+	dirs->paths[dirs->count++] = real ? real : need_copy(path);
+}
+
+static bool is_stream(const char *path)
+{
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	uint32_t magic = 0;
+	bool is;
+
+	if (file < 0)
+		return false;
+	is = read(file, &magic, sizeof(magic)) == sizeof(magic) &&
+		(magic == CTF_MAGIC || magic == __builtin_bswap32(CTF_MAGIC));
+	close(file);
+	return is;
+}
+
+static int visit(const char *path, const struct stat *about, int type, struct FTW *at)
+{
+	char folder[PATH_MAX];
+
+	if (type == FTW_D || type == FTW_DNR || !S_ISREG(about->st_mode))
+		return 0;
+	search.files++;
+	if (strcmp(path + at->base, "metadata") != 0) {
+		search.streams += !search.streams && is_stream(path);
+		return 0;
+	}
+	snprintf(folder, sizeof(folder), "%.*s", at->base > 1 ? at->base - 1 : 1, path);
+	search.traces++;
+	add_dir(search.dirs, folder);
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+enum ctf_found ctf_find(struct ctf_dirs *dirs, const char *path)
+{
+	memset(&search, 0, sizeof(search));
+	search.dirs = dirs;
+	nftw(path, visit, 32, FTW_PHYS);
+	qsort(dirs->paths, dirs->count, sizeof(*dirs->paths), by_name);
+	if (search.traces)
+		return CTF_TRACES;
+	return search.streams ? CTF_NO_METADATA : search.files ? CTF_NONE : CTF_EMPTY;
+}
+
+void ctf_dirs_free(struct ctf_dirs *dirs)
+{
+	for (size_t i = 0; i < dirs->count; i++)
+		free(dirs->paths[i]);
+	free(dirs->paths);
+	*dirs = (struct ctf_dirs){ 0 };
+}

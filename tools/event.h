@@ -1,0 +1,85 @@
+/*
+ * event.h - one trace event in memory, whatever it was read from, and where events come from.
+ *
+ * Readers (ctf.c, events_text.c) make struct event, model.c eats it; neither knows the other.
+ */
+#ifndef EVENT_H
+#define EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuward/events.h"
+
+struct event {
+	enum cuward_event type;
+	uint32_t source;  /* keys of threads and processes are unique within one source */
+	uint64_t time_ns; /* since 1970, on the clock of the trace */
+	const char *host; /* where it was recorded; strings live until the next event is read */
+	union {
+#define F(type, name)
+#define X(event, fields) struct event_##event event;
+		CUWARD_EVENTS(X, F)
+#undef X
+#undef F
+	};
+};
+
+/* What a field is; the names are those of the schema. */
+enum field_type { FIELD_u8, FIELD_u16, FIELD_u32, FIELD_u64, FIELD_i32, FIELD_x64, FIELD_str };
+
+struct event_field {
+	const char *name;
+	enum field_type type;
+	unsigned offset; /* in struct event */
+};
+
+#define EVENT_FIELDS_MAX 20
+
+struct event_schema {
+	const char *name;
+	unsigned count;
+	struct event_field fields[EVENT_FIELDS_MAX];
+};
+
+/* The schema of an event; by name NULL if it is none of ours. */
+const struct event_schema *event_schema(enum cuward_event type);
+const struct event_schema *event_schema_named(const char *name, enum cuward_event *type);
+
+/* A number into and out of a field that is not a string; set says false if it does not fit. */
+bool event_set_number(struct event *event, const struct event_field *field, uint64_t value);
+uint64_t event_number(const struct event *event, const struct event_field *field);
+void event_set_string(struct event *event, const struct event_field *field, const char *value);
+const char *event_string(const struct event *event, const struct event_field *field);
+
+/* What reading found beside events; sums over all inputs. */
+struct trace_facts {
+	uint64_t events;       /* ours */
+	uint64_t foreign;      /* of other providers */
+	uint64_t discarded;    /* events that the tracer dropped, as far as it counted them */
+	uint64_t lost_packets; /* whole packets of events dropped or overwritten */
+	bool discarded_unknown; /* some were dropped and nobody knows how many */
+	unsigned warnings;
+	bool damaged; /* the input ended before its end, or could not be read in part */
+};
+
+/* Sentences about the input as it is read: where and what. */
+struct trace_log {
+	void (*say)(void *user, const char *sentence);
+	void *user;
+};
+
+/* A stream of events in time order. */
+struct event_source {
+	bool (*next)(struct event_source *, struct event *event); /* false: no more */
+	void (*close)(struct event_source *);
+	struct trace_facts facts;
+	const struct trace_log *log;
+};
+
+/* printf to the log of a source. */
+void event_source_say(struct event_source *source, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,354 @@
+/*
+ * model.c - events into processes, threads, devices and streams: who is who, and the dispatch.
+ */
+#include "model.h"
+
+#include "model_private.h"
+#include "need.h"
+
+static const char *intern_host(struct model *model, const char *host)
+{
+	for (size_t i = 0; i < model->host_count; i++)
+		if (strcmp(model->hosts[i], host) == 0)
+			return model->hosts[i];
+	model->hosts = need_room(model->hosts, model->host_count, &model->host_capacity,
+		sizeof(*model->hosts));
+	return model->hosts[model->host_count++] = need_copy(host);
+}
+
+static void set_text(char **text, const char *value)
+{
+	free(*text);
+	*text = need_copy(value);
+}
+
+/* ---- processes ---- */
+
+static uint64_t key_in(const struct event *event, uint32_t key)
+{
+	return (uint64_t)event->source << 32 | key;
+}
+
+static uint32_t add_process(struct model *model, const struct event *event)
+{
+	struct model_process *process = need_zeroed(1, sizeof(*process));
+
+	process->host = intern_host(model, event->host ? event->host : "");
+	process->command = need_copy("");
+	process->job = need_copy("");
+	process->labels = need_copy("");
+	process->version = need_copy("");
+	process->first_ns = event->time_ns;
+	process->last_ns = event->time_ns;
+	model->processes = need_room(model->processes, model->process_count, &model->process_capacity,
+		sizeof(*model->processes));
+	model->processes[model->process_count] = process;
+	return (uint32_t)model->process_count++;
+}
+
+/* The process of a key, a nameless one where its definition has not been seen. */
+static struct model_process *process_of(struct model *model, const struct event *event, uint64_t key)
+{
+	uint32_t index = map_get(&model->process_of, key);
+
+	if (index == MAP_NONE) {
+		index = add_process(model, event);
+		map_set(&model->process_of, key, index);
+	}
+	return model->processes[index];
+}
+
+static bool same_process(const struct model_process *process, const struct event *event)
+{
+	const struct event_process *e = &event->process;
+
+	return process->defined && process->pid == e->pid && process->start_ticks == e->start_ticks &&
+		process->pid_ns == e->pid_ns && process->image == e->image &&
+		strcmp(process->host, event->host ? event->host : "") == 0;
+}
+
+static uint32_t find_process(const struct model *model, const struct event *event)
+{
+	for (uint32_t i = (uint32_t)model->process_count; i-- > 0;)
+		if (same_process(model->processes[i], event))
+			return i;
+	return MAP_NONE;
+}
+
+static void feed_process(struct model *model, const struct event *event)
+{
+	const struct event_process *e = &event->process;
+	uint64_t key = key_in(event, e->process);
+	uint32_t index = find_process(model, event), current = map_get(&model->process_of, key);
+	struct model_process *process;
+
+	/* Another process may have had this key; a nameless one becomes the one that is defined now. */
+	if (index == MAP_NONE && current != MAP_NONE && !model->processes[current]->defined)
+		index = current;
+	if (index == MAP_NONE)
+		index = add_process(model, event);
+	map_set(&model->process_of, key, index);
+	process = model->processes[index];
+	process->defined = true;
+	process->pid = e->pid;
+	process->ppid = e->ppid;
+	process->uid = e->uid;
+	process->pid_ns = e->pid_ns;
+	process->image = e->image;
+	process->start_ticks = e->start_ticks;
+	process->start_realtime_ns = e->start_realtime_ns;
+	set_text(&process->command, e->command);
+	set_text(&process->job, e->job);
+	set_text(&process->labels, e->labels);
+	set_text(&process->version, e->version);
+	model_touch(process, event->time_ns);
+}
+
+static void feed_process_end(struct model *model, const struct event *event)
+{
+	const struct event_process_end *e = &event->process_end;
+	struct model_process *process = process_of(model, event, key_in(event, e->process));
+
+	if (!process->ended)
+		model_release(model, process, event->time_ns);
+	process->ended = true;
+	process->how = e->how < END_COUNT ? (enum cuward_end)e->how : END_UNKNOWN;
+	process->status = e->status;
+	process->end_live_bytes = e->live_bytes;
+	process->end_live_count = e->live_count;
+	process->end_denied = e->denied;
+	process->leaks_known = true;
+	model_touch(process, event->time_ns);
+}
+
+/* ---- threads ---- */
+
+static uint32_t add_thread(struct model *model, uint64_t key, struct model_thread thread)
+{
+	model->threads = need_room(model->threads, model->thread_count, &model->thread_capacity,
+		sizeof(*model->threads));
+	model->threads[model->thread_count] = thread;
+	map_set(&model->thread_of, key, (uint32_t)model->thread_count);
+	return (uint32_t)model->thread_count++;
+}
+
+static void feed_thread(struct model *model, const struct event *event)
+{
+	const struct event_thread *e = &event->thread;
+	struct model_process *process = process_of(model, event, key_in(event, e->process));
+	uint32_t index = map_get(&model->thread_of, key_in(event, e->thread));
+
+	model_touch(process, event->time_ns);
+	if (index != MAP_NONE && model->threads[index].process == process &&
+		model->threads[index].tid == e->tid)
+		return;
+	process->threads++;
+	add_thread(model, key_in(event, e->thread),
+		(struct model_thread){ .process = process, .tid = e->tid, .lane = MAP_NONE, .defined = true });
+}
+
+/* The thread of a key; threads that were never defined belong to one nameless process a source. */
+struct model_thread *model_thread_of(struct model *model, const struct event *event, uint32_t key)
+{
+	uint32_t index = map_get(&model->thread_of, key_in(event, key));
+
+	if (index == MAP_NONE) {
+		uint64_t nameless = 1ull << 63 | event->source;
+
+		index = add_thread(model, key_in(event, key), (struct model_thread){
+			.process = process_of(model, event, nameless), .lane = MAP_NONE });
+	}
+	model->undefined += !model->threads[index].defined;
+	return &model->threads[index];
+}
+
+/* ---- devices ---- */
+
+static uint32_t find_gpu(struct model *model, const char *host, const char *uuid)
+{
+	for (size_t i = 0; i < model->gpu_count; i++)
+		if (model->gpus[i].host == host && strcmp(model->gpus[i].uuid, uuid) == 0)
+			return (uint32_t)i;
+	model->gpus = need_room(model->gpus, model->gpu_count, &model->gpu_capacity,
+		sizeof(*model->gpus));
+	model->gpus[model->gpu_count] = (struct model_gpu){ .host = host, .uuid = need_copy(uuid),
+		.name = need_copy("") };
+	return (uint32_t)model->gpu_count++;
+}
+
+struct model_device *model_device_of(struct model_process *process, uint8_t ordinal)
+{
+	struct model_device *device;
+
+	if (ordinal >= process->device_count) {
+		unsigned count = ordinal + 1u;
+
+		process->devices = need(reallocarray(process->devices, count, sizeof(*process->devices)));
+		memset(process->devices + process->device_count, 0,
+			(count - process->device_count) * sizeof(*process->devices));
+		process->device_count = count;
+	}
+	device = &process->devices[ordinal];
+	if (!device->uuid) {
+		device->uuid = need_copy("");
+		device->name = need_copy("");
+		device->gpu_index = MAP_NONE;
+	}
+	return device;
+}
+
+static void feed_device(struct model *model, const struct event *event)
+{
+	const struct event_device *e = &event->device;
+	struct model_process *process = process_of(model, event, key_in(event, e->process));
+	struct model_device *device = model_device_of(process, e->device);
+	struct model_gpu *gpu;
+
+	model_touch(process, event->time_ns);
+	set_text(&device->uuid, e->uuid);
+	set_text(&device->name, e->name);
+	device->total_bytes = e->total_bytes;
+	device->limit_bytes = e->limit_bytes;
+	if (!*device->uuid || device->gpu_index != MAP_NONE)
+		return;
+	device->gpu_index = find_gpu(model, process->host, device->uuid);
+	gpu = &model->gpus[device->gpu_index];
+	set_text(&gpu->name, e->name);
+	gpu->total_bytes = e->total_bytes;
+	gpu->processes++;
+}
+
+/* ---- names and facts of a process ---- */
+
+static void feed_api(struct model *model, const struct event *event)
+{
+	struct model_process *process = process_of(model, event, key_in(event, event->api.process));
+
+	model_touch(process, event->time_ns);
+	model_calls_of(process, event->api.api);
+	set_text(&process->call_names[event->api.api], event->api.name);
+}
+
+static void feed_function(struct model *model, const struct event *event)
+{
+	struct model_process *process = process_of(model, event, key_in(event, event->function.process));
+
+	model_touch(process, event->time_ns);
+	set_text(&model_function_of(process, event->function.function)->name, event->function.name);
+}
+
+static void feed_site(struct model *model, const struct event *event)
+{
+	model_touch(process_of(model, event, key_in(event, event->site.process)), event->time_ns);
+}
+
+static void feed_leak(struct model *model, const struct event *event)
+{
+	const struct event_leak *e = &event->leak;
+	struct model_process *process = process_of(model, event, key_in(event, e->process));
+	struct model_leaks *leaks = &process->leaks[e->verdict < VERDICT_COUNT ? e->verdict : VERDICT_LEAK];
+
+	process->leaks_known = true;
+	leaks->count = sum_saturated(leaks->count, e->count);
+	leaks->bytes = sum_saturated(leaks->bytes, e->bytes);
+}
+
+static void feed_lost(struct model *model, const struct event *event)
+{
+	struct model_process *process = process_of(model, event, key_in(event, event->lost.process));
+
+	process->lost = sum_saturated(process->lost, event->lost.events);
+	set_text(&process->lost_why, event->lost.why);
+}
+
+static void feed_gpu(struct model *model, const struct event *event)
+{
+	struct model_process *process = process_of(model, event, key_in(event, event->gpu.process));
+
+	model_time_gpu(model, process, event);
+}
+
+/* ---- the model ---- */
+
+static uint64_t moment(struct model_moment at, uint64_t first_ns)
+{
+	return at.absolute ? at.ns : sum_saturated(first_ns, at.ns);
+}
+
+static void begin(struct model *model, const struct event *event)
+{
+	uint64_t duration_ns = event_duration(event);
+
+	model->any = true;
+	model->first_ns = event->time_ns > duration_ns ? event->time_ns - duration_ns : 0;
+	model->from_ns = moment(model->range.from, model->first_ns);
+	model->to_ns = moment(model->range.to, model->first_ns);
+	if (model->from_ns < model->first_ns)
+		model->from_ns = model->first_ns;
+}
+
+void model_feed(struct model *model, const struct event *event)
+{
+	typedef void feeder(struct model *, const struct event *);
+	static feeder *const feeds[] = {
+#define F(type, name)
+#define X(event, fields) [EVENT_##event] = feed_##event,
+		CUWARD_EVENTS(X, F)
+#undef X
+#undef F
+	};
+
+	if (!model->any)
+		begin(model, event);
+	if (event->time_ns > model->last_ns)
+		model->last_ns = event->time_ns;
+	model->events += model_in_range(model, event->time_ns);
+	feeds[event->type](model, event);
+}
+
+struct model *model_open(const struct model_range *range)
+{
+	struct model *model = need_zeroed(1, sizeof(*model));
+
+	model->range = range ? *range : (struct model_range){ .to = { UINT64_MAX, true } };
+	return model;
+}
+
+void model_finish(struct model *model)
+{
+	uint64_t end_ns = sum_saturated(model->last_ns, 1);
+
+	if (model->to_ns > end_ns)
+		model->to_ns = end_ns;
+	if (model->from_ns > model->to_ns)
+		model->from_ns = model->to_ns;
+	for (size_t i = 0; i < model->process_count; i++)
+		model_finish_process(model, model->processes[i]);
+	for (size_t i = 0; i < model->gpu_count; i++) {
+		spans_finish(&model->gpus[i].api);
+		spans_finish(&model->gpus[i].gpu);
+		steps_finish(&model->gpus[i].memory, model->from_ns);
+	}
+}
+
+void model_close(struct model *model)
+{
+	for (size_t i = 0; i < model->process_count; i++)
+		model_free_process(model->processes[i]);
+	for (size_t i = 0; i < model->gpu_count; i++) {
+		free(model->gpus[i].uuid);
+		free(model->gpus[i].name);
+		spans_free(&model->gpus[i].api);
+		spans_free(&model->gpus[i].gpu);
+		steps_free(&model->gpus[i].memory);
+	}
+	for (size_t i = 0; i < model->host_count; i++)
+		free(model->hosts[i]);
+	map_free(&model->thread_of);
+	map_free(&model->process_of);
+	free(model->processes);
+	free(model->gpus);
+	free(model->hosts);
+	free(model->threads);
+	free(model);
+}

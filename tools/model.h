@@ -1,0 +1,186 @@
+/*
+ * model.h - what a trace tells: processes, their devices, streams and memory. Pure: events in,
+ * facts out, in memory that does not grow with the number of events.
+ *
+ * A process is known by (host, pid namespace, pid, start time, image), never by its pid. What the
+ * trace does not tell is not guessed: a process whose definition was lost has defined = false, one
+ * whose end was not recorded has ended = false. Sums stop at UINT64_MAX instead of wrapping.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include "event.h"
+#include "map.h"
+#include "spans.h"
+
+struct model_calls {
+	uint64_t count;
+	uint64_t errors; /* result was not CUDA_SUCCESS */
+	uint64_t ns;     /* on the CPU */
+	uint64_t longest_ns;
+};
+
+struct model_copies {
+	uint64_t count;
+	uint64_t bytes;
+};
+
+struct model_work {
+	uint64_t launches;
+	struct model_copies copies[DIRECTION_COUNT];
+};
+
+/* A stream of a process on one of its devices. */
+struct model_lane {
+	uint8_t device;
+	uint32_t tid;    /* of a per-thread default stream, else 0 */
+	uint64_t stream; /* handle; 0: calls that name no stream */
+	struct model_work work;
+	struct spans api; /* calls about it, on the CPU */
+	struct spans gpu; /* work timed on the GPU */
+	uint32_t next;    /* lane with the same hash */
+};
+
+/* A device as one process sees it. */
+struct model_device {
+	bool used; /* else this ordinal never occurred */
+	char *uuid, *name; /* "" unknown */
+	uint64_t total_bytes;
+	uint64_t limit_bytes; /* UINT64_MAX without, 0 unknown */
+	uint32_t gpu_index;   /* in model.gpus, MAP_NONE unknown */
+	struct steps memory;  /* charged bytes; 0 once the process is gone */
+	uint64_t final_bytes; /* what it held last */
+	uint64_t allocs, frees;
+	uint64_t denied, denied_bytes;
+	struct strip refusals;
+	struct spans api, gpu; /* of all its lanes together */
+};
+
+struct model_function {
+	char *name;
+	uint64_t launches;
+	uint64_t api_ns;
+	uint64_t timed; /* launches with a time on the GPU */
+	uint64_t gpu_ns, gpu_longest_ns;
+};
+
+struct model_leaks {
+	uint64_t count;
+	uint64_t bytes;
+};
+
+struct model_process {
+	/* who */
+	bool defined;
+	const char *host;
+	uint32_t pid, ppid, uid, pid_ns, image;
+	uint64_t start_ticks, start_realtime_ns;
+	char *command, *job, *labels, *version;
+	char *user; /* set by whoever can look it up; else NULL */
+
+	/* when */
+	uint64_t first_ns, last_ns; /* of its events */
+	bool ended;                 /* end recorded: how and status hold */
+	enum cuward_end how;
+	int32_t status;
+	uint64_t end_live_bytes, end_live_count, end_denied;
+
+	/* what */
+	struct model_device *devices; /* by ordinal */
+	unsigned device_count;
+	struct model_lane *lanes;
+	size_t lane_count, lane_capacity;
+	struct map lane_of;
+	struct model_function *functions;
+	size_t function_count, function_capacity;
+	struct map function_of;
+	struct model_calls *calls; /* by number of the api */
+	char **call_names;
+	unsigned call_count;
+	struct model_work work;
+	struct spans api, gpu; /* calls of all its threads, and work timed on the GPU, together */
+	uint64_t api_ns, errors;
+	uint64_t syncs, sync_ns;
+	uint64_t pinned_bytes;    /* host and imported memory made in all; charged to no device */
+	uint64_t contexts, streams; /* created */
+	uint64_t gpu_timed, gpu_unmatched;
+	uint32_t gpu_error_ns;    /* the largest bound */
+	uint32_t threads;
+	bool leaks_known;
+	struct model_leaks leaks[VERDICT_COUNT];
+	uint64_t lost;            /* events, by its own word */
+	char *lost_why;
+	bool hidden;              /* by a filter */
+	struct model_pending *pending; /* launches and copies that wait for their GPU time */
+};
+
+/* A GPU of a host, whoever uses it. */
+struct model_gpu {
+	const char *host;
+	char *uuid, *name;
+	uint64_t total_bytes;
+	unsigned processes;
+	struct spans api, gpu;
+	struct steps memory; /* charged bytes of all processes */
+	uint64_t denied;
+};
+
+/* A moment: absolute, or counted from the first event. */
+struct model_moment {
+	uint64_t ns;
+	bool absolute;
+};
+
+/* [from, to): sums and spans count only what lies inside; definitions count always. */
+struct model_range {
+	struct model_moment from, to;
+};
+
+struct model {
+	struct model_process **processes; /* in order of appearance */
+	size_t process_count, process_capacity;
+	struct model_gpu *gpus;
+	size_t gpu_count, gpu_capacity;
+	char **hosts;
+	size_t host_count, host_capacity;
+	uint64_t first_ns, last_ns; /* of all events */
+	uint64_t from_ns, to_ns;    /* the part of it that is told: the range asked for */
+	uint64_t events;            /* in that range */
+	bool any;         /* an event was seen */
+	bool gpu_timing;  /* a gpu event was seen */
+	uint64_t undefined; /* events whose thread or process was never defined */
+	struct model_range range;
+	/* private */
+	struct model_thread *threads;
+	size_t thread_count, thread_capacity;
+	struct map thread_of, process_of;
+};
+
+/* range NULL: all. */
+struct model *model_open(const struct model_range *range);
+void model_feed(struct model *model, const struct event *event);
+/* No more events: sums are final. */
+void model_finish(struct model *model);
+void model_close(struct model *model);
+
+/* What a JSON report says about the leaks of a process; false: it is none of ours. */
+bool model_set_leaks(struct model *model, const char *host, uint32_t pid, uint32_t pid_ns,
+	uint32_t image, const struct model_leaks leaks[VERDICT_COUNT]);
+
+/* Hide the processes with another pid. Returns how many are left. */
+size_t model_only_pid(struct model *model, uint32_t pid);
+
+/* ---- summaries, in model_sum.c ---- */
+
+uint64_t sum_saturated(uint64_t a, uint64_t b);
+
+/* Peak of charged bytes, the lowest limit (UINT64_MAX none, 0 unknown) and refusals of a process. */
+struct model_memory {
+	uint64_t peak_bytes, final_bytes, limit_bytes, denied;
+};
+struct model_memory model_memory(const struct model_process *process);
+
+/* Launches by kernel name over all processes that are not hidden, busiest first; free() it. */
+struct model_function *model_kernels(const struct model *model, size_t *count);
+
+#endif

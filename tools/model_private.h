@@ -1,0 +1,57 @@
+/*
+ * model_private.h - what the files of the model share: model.c knows who is who, model_work.c what
+ * they do, model_sum.c adds up.
+ */
+#ifndef MODEL_PRIVATE_H
+#define MODEL_PRIVATE_H
+
+#include "model.h"
+
+struct model_thread {
+	struct model_process *process;
+	uint32_t tid;
+	uint32_t lane; /* the one used last */
+	bool defined;
+};
+
+struct model_thread *model_thread_of(struct model *model, const struct event *event, uint32_t key);
+struct model_device *model_device_of(struct model_process *process, uint8_t ordinal);
+
+static inline bool model_in_range(const struct model *model, uint64_t time_ns)
+{
+	return time_ns >= model->from_ns && time_ns < model->to_ns;
+}
+
+static inline void model_touch(struct model_process *process, uint64_t time_ns)
+{
+	if (time_ns > process->last_ns)
+		process->last_ns = time_ns;
+}
+
+/* How long the call took that an event is about; 0 for other events. */
+uint64_t event_duration(const struct event *event);
+
+struct model_calls *model_calls_of(struct model_process *process, uint16_t api);
+struct model_function *model_function_of(struct model_process *process, uint32_t id);
+
+/* A gpu event: join it with its launch or copy. */
+void model_time_gpu(struct model *model, struct model_process *process, const struct event *event);
+
+/* The process is gone, and so are its bytes on the GPUs. */
+void model_release(struct model *model, struct model_process *process, uint64_t time_ns);
+
+void model_finish_process(const struct model *model, struct model_process *process);
+void model_free_process(struct model_process *process);
+
+/* model_work.c takes the events about work. */
+void feed_context(struct model *model, const struct event *event);
+void feed_stream(struct model *model, const struct event *event);
+void feed_alloc(struct model *model, const struct event *event);
+void feed_free(struct model *model, const struct event *event);
+void feed_denied(struct model *model, const struct event *event);
+void feed_launch(struct model *model, const struct event *event);
+void feed_copy(struct model *model, const struct event *event);
+void feed_sync(struct model *model, const struct event *event);
+void feed_call(struct model *model, const struct event *event);
+
+#endif

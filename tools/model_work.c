@@ -1,0 +1,456 @@
+/*
+ * model_work.c - events about work and memory: calls, launches, copies, waits, allocations.
+ *
+ * An event comes after its call: the call began duration_ns before. Without times from the GPU these
+ * spans on the CPU are what is known; with them, both are kept apart.
+ */
+#include "model_private.h"
+#include "need.h"
+
+/* A time on the GPU is known after the work ended; beyond this error of the clock it is nonsense. */
+#define CLOCK_ERROR_MAX_NS 1000000000ull
+
+/* Launches and copies wait here for their GPU time; an old one makes room for a new one. */
+#define PENDING_COUNT 8192
+
+struct model_pending {
+	uint32_t correlation;
+	uint32_t lane;
+	uint32_t function; /* index + 1, 0 for a copy */
+};
+
+uint64_t event_duration(const struct event *event)
+{
+	switch (event->type) {
+	case EVENT_alloc:
+		return event->alloc.duration_ns;
+	case EVENT_free:
+		return event->free.duration_ns;
+	case EVENT_launch:
+		return event->launch.duration_ns;
+	case EVENT_copy:
+		return event->copy.duration_ns;
+	case EVENT_sync:
+		return event->sync.duration_ns;
+	case EVENT_call:
+		return event->call.duration_ns;
+	default:
+		return 0;
+	}
+}
+
+/* ---- spans, cut to the range that is told ---- */
+
+static bool cut(const struct model *model, struct span *span)
+{
+	if (span->begin_ns < model->from_ns)
+		span->begin_ns = model->from_ns;
+	if (span->end_ns > model->to_ns)
+		span->end_ns = model->to_ns;
+	return span->begin_ns <= span->end_ns && span->begin_ns < model->to_ns;
+}
+
+static struct span span_of(const struct event *event)
+{
+	uint64_t duration_ns = event_duration(event);
+
+	return (struct span){ event->time_ns > duration_ns ? event->time_ns - duration_ns : 0,
+		event->time_ns };
+}
+
+static void add_span(const struct model *model, struct spans *spans, struct span span)
+{
+	if (cut(model, &span))
+		spans_add(spans, model->from_ns, span.begin_ns, span.end_ns);
+}
+
+/* ---- lanes, functions, calls ---- */
+
+static uint64_t lane_key(uint8_t device, uint64_t stream, uint32_t tid)
+{
+	return map_mix(map_mix(stream) + device) + tid;
+}
+
+static uint32_t find_lane(const struct model_process *process, uint8_t device, uint64_t stream,
+	uint32_t tid)
+{
+	uint32_t index = map_get(&process->lane_of, lane_key(device, stream, tid));
+
+	while (index != MAP_NONE) {
+		const struct model_lane *lane = &process->lanes[index];
+
+		if (lane->device == device && lane->stream == stream && lane->tid == tid)
+			break;
+		index = lane->next;
+	}
+	return index;
+}
+
+static uint32_t lane_of(struct model_thread *thread, uint8_t device, uint64_t stream)
+{
+	struct model_process *process = thread->process;
+	uint32_t tid = stream == 2 ? thread->tid : 0, index = thread->lane;
+	uint64_t key = lane_key(device, stream, tid);
+
+	if (index != MAP_NONE && process->lanes[index].stream == stream &&
+		process->lanes[index].device == device && process->lanes[index].tid == tid)
+		return index;
+	index = find_lane(process, device, stream, tid);
+	if (index == MAP_NONE) {
+		process->lanes = need_room(process->lanes, process->lane_count, &process->lane_capacity,
+			sizeof(*process->lanes));
+		index = (uint32_t)process->lane_count++;
+		process->lanes[index] = (struct model_lane){ .device = device, .tid = tid, .stream = stream,
+			.next = map_get(&process->lane_of, key) };
+		map_set(&process->lane_of, key, index);
+		model_device_of(process, device)->used = true;
+	}
+	thread->lane = index;
+	return index;
+}
+
+struct model_function *model_function_of(struct model_process *process, uint32_t id)
+{
+	uint32_t index = map_get(&process->function_of, id);
+
+	if (index == MAP_NONE) {
+		process->functions = need_room(process->functions, process->function_count,
+			&process->function_capacity, sizeof(*process->functions));
+		index = (uint32_t)process->function_count++;
+		process->functions[index] = (struct model_function){ .name = need_copy("") };
+		map_set(&process->function_of, id, index);
+	}
+	return &process->functions[index];
+}
+
+struct model_calls *model_calls_of(struct model_process *process, uint16_t api)
+{
+	if (api >= process->call_count) {
+		unsigned old = process->call_count, count = api + 64u;
+
+		process->calls = need(reallocarray(process->calls, count, sizeof(*process->calls)));
+		process->call_names = need(reallocarray(process->call_names, count, sizeof(char *)));
+		memset(process->calls + old, 0, (count - old) * sizeof(*process->calls));
+		memset(process->call_names + old, 0, (count - old) * sizeof(char *));
+		process->call_count = count;
+	}
+	return &process->calls[api];
+}
+
+/* ---- one call: what all of them have in common ---- */
+
+static void count_call(const struct model *model, struct model_process *process,
+	const struct event *event, uint16_t api, int32_t result)
+{
+	struct model_calls *calls = model_calls_of(process, api);
+	uint64_t duration_ns = event_duration(event);
+
+	model_touch(process, event->time_ns);
+	add_span(model, &process->api, span_of(event));
+	if (!model_in_range(model, event->time_ns))
+		return;
+	calls->count++;
+	calls->errors += result != 0;
+	calls->ns = sum_saturated(calls->ns, duration_ns);
+	if (duration_ns > calls->longest_ns)
+		calls->longest_ns = duration_ns;
+	process->api_ns = sum_saturated(process->api_ns, duration_ns);
+	process->errors += result != 0;
+}
+
+/* Activity of a stream, its device and its GPU. */
+static void add_activity(struct model *model, struct model_process *process, uint32_t lane_index,
+	struct span span, bool on_gpu)
+{
+	struct model_lane *lane = &process->lanes[lane_index];
+	struct model_device *device = model_device_of(process, lane->device);
+	struct model_gpu *gpu = device->gpu_index == MAP_NONE ? NULL : &model->gpus[device->gpu_index];
+
+	add_span(model, on_gpu ? &lane->gpu : &lane->api, span);
+	add_span(model, on_gpu ? &device->gpu : &device->api, span);
+	if (gpu)
+		add_span(model, on_gpu ? &gpu->gpu : &gpu->api, span);
+}
+
+static void wait_for_gpu(struct model_process *process, uint32_t correlation, uint32_t lane,
+	uint32_t function)
+{
+	if (!process->pending)
+		process->pending = need_zeroed(PENDING_COUNT, sizeof(*process->pending));
+	process->pending[correlation % PENDING_COUNT] =
+		(struct model_pending){ correlation, lane + 1, function };
+}
+
+/* ---- events ---- */
+
+void feed_context(struct model *model, const struct event *event)
+{
+	struct model_process *process = model_thread_of(model, event, event->context.thread)->process;
+
+	model_touch(process, event->time_ns);
+	model_device_of(process, event->context.device)->used = true;
+	process->contexts += event->context.what == OBJECT_CREATED;
+}
+
+void feed_stream(struct model *model, const struct event *event)
+{
+	struct model_process *process = model_thread_of(model, event, event->stream.thread)->process;
+
+	model_touch(process, event->time_ns);
+	model_device_of(process, event->stream.device)->used = true;
+	process->streams += event->stream.what == OBJECT_CREATED;
+}
+
+/* Host and imported memory is no memory of the device that happens to be current. */
+static bool is_charged(uint8_t kind)
+{
+	return kind != KIND_PINNED && kind != KIND_IMPORTED;
+}
+
+static void set_level(struct model *model, struct model_device *device, uint64_t time_ns,
+	uint64_t level)
+{
+	struct model_gpu *gpu = device->gpu_index == MAP_NONE ? NULL : &model->gpus[device->gpu_index];
+	uint64_t before = device->memory.level;
+
+	if (time_ns >= model->to_ns)
+		return;
+	steps_set(&device->memory, model->from_ns, time_ns, level);
+	if (gpu) {
+		uint64_t others = gpu->memory.level > before ? gpu->memory.level - before : 0;
+
+		steps_set(&gpu->memory, model->from_ns, time_ns, sum_saturated(others, level));
+	}
+}
+
+void feed_alloc(struct model *model, const struct event *event)
+{
+	const struct event_alloc *e = &event->alloc;
+	struct model_thread *thread = model_thread_of(model, event, e->thread);
+	struct model_process *process = thread->process;
+	struct model_device *device;
+
+	count_call(model, process, event, e->api, 0);
+	if (!is_charged(e->kind)) {
+		if (model_in_range(model, event->time_ns))
+			process->pinned_bytes = sum_saturated(process->pinned_bytes, e->bytes);
+		return;
+	}
+	add_activity(model, process, lane_of(thread, e->device, e->stream), span_of(event), false);
+	device = model_device_of(process, e->device);
+	device->allocs += model_in_range(model, event->time_ns);
+	set_level(model, device, event->time_ns, e->live_bytes);
+}
+
+void feed_free(struct model *model, const struct event *event)
+{
+	const struct event_free *e = &event->free;
+	struct model_thread *thread = model_thread_of(model, event, e->thread);
+	struct model_process *process = thread->process;
+	struct model_device *device;
+
+	count_call(model, process, event, e->api, 0);
+	if (!is_charged(e->kind))
+		return;
+	add_activity(model, process, lane_of(thread, e->device, 0), span_of(event), false);
+	device = model_device_of(process, e->device);
+	device->frees += model_in_range(model, event->time_ns);
+	set_level(model, device, event->time_ns, e->live_bytes);
+}
+
+void feed_denied(struct model *model, const struct event *event)
+{
+	const struct event_denied *e = &event->denied;
+	struct model_process *process = model_thread_of(model, event, e->thread)->process;
+	struct model_device *device = model_device_of(process, e->device);
+
+	model_touch(process, event->time_ns);
+	device->used = true;
+	if (!model_in_range(model, event->time_ns))
+		return;
+	device->denied++;
+	device->denied_bytes = sum_saturated(device->denied_bytes, e->bytes);
+	strip_count(&device->refusals, model->from_ns, event->time_ns);
+	if (device->gpu_index != MAP_NONE)
+		model->gpus[device->gpu_index].denied++;
+}
+
+void feed_launch(struct model *model, const struct event *event)
+{
+	const struct event_launch *e = &event->launch;
+	struct model_thread *thread = model_thread_of(model, event, e->thread);
+	struct model_process *process = thread->process;
+	uint32_t lane = lane_of(thread, e->device, e->stream);
+	struct model_function *function;
+
+	count_call(model, process, event, e->api, e->result);
+	add_activity(model, process, lane, span_of(event), false);
+	if (e->result != 0)
+		return;
+	function = model_function_of(process, e->function);
+	wait_for_gpu(process, e->correlation, lane, (uint32_t)(function - process->functions) + 1);
+	if (!model_in_range(model, event->time_ns))
+		return;
+	process->lanes[lane].work.launches++;
+	process->work.launches++;
+	function->launches++;
+	function->api_ns = sum_saturated(function->api_ns, e->duration_ns);
+}
+
+static void count_copy(struct model_work *work, const struct event_copy *e)
+{
+	struct model_copies *copies =
+		&work->copies[e->direction < DIRECTION_COUNT ? e->direction : DIRECTION_UNKNOWN];
+
+	copies->count++;
+	copies->bytes = sum_saturated(copies->bytes, e->bytes);
+}
+
+void feed_copy(struct model *model, const struct event *event)
+{
+	const struct event_copy *e = &event->copy;
+	struct model_thread *thread = model_thread_of(model, event, e->thread);
+	struct model_process *process = thread->process;
+	uint32_t lane = lane_of(thread, e->device, e->stream);
+
+	count_call(model, process, event, e->api, e->result);
+	add_activity(model, process, lane, span_of(event), false);
+	if (e->result != 0)
+		return;
+	wait_for_gpu(process, e->correlation, lane, 0);
+	if (!model_in_range(model, event->time_ns))
+		return;
+	count_copy(&process->work, e);
+	count_copy(&process->lanes[lane].work, e);
+}
+
+void feed_sync(struct model *model, const struct event *event)
+{
+	const struct event_sync *e = &event->sync;
+	struct model_thread *thread = model_thread_of(model, event, e->thread);
+	struct model_process *process = thread->process;
+	uint32_t tid = e->handle == 2 ? thread->tid : 0;
+	/* The handle may be a stream, an event or nothing; only a stream we know has a lane. */
+	uint32_t lane = find_lane(process, e->device, e->handle, tid);
+
+	count_call(model, process, event, e->api, e->result);
+	if (lane == MAP_NONE)
+		lane = lane_of(thread, e->device, 0);
+	add_activity(model, process, lane, span_of(event), false);
+	if (!model_in_range(model, event->time_ns))
+		return;
+	process->syncs++;
+	process->sync_ns = sum_saturated(process->sync_ns, e->duration_ns);
+}
+
+void feed_call(struct model *model, const struct event *event)
+{
+	struct model_process *process = model_thread_of(model, event, event->call.thread)->process;
+
+	count_call(model, process, event, event->call.api, event->call.result);
+}
+
+void model_time_gpu(struct model *model, struct model_process *process, const struct event *event)
+{
+	const struct event_gpu *e = &event->gpu;
+	struct model_pending *pending =
+		process->pending ? &process->pending[e->correlation % PENDING_COUNT] : NULL;
+	struct span span = { e->begin_ns, e->end_ns };
+	struct model_function *function;
+
+	model->gpu_timing = true;
+	if (!pending || !pending->lane || pending->correlation != e->correlation ||
+		e->end_ns < e->begin_ns ||
+		e->end_ns > sum_saturated(event->time_ns, CLOCK_ERROR_MAX_NS)) {
+		process->gpu_unmatched++;
+		return;
+	}
+	add_activity(model, process, pending->lane - 1, span, true);
+	add_span(model, &process->gpu, span);
+	if (e->error_ns > process->gpu_error_ns)
+		process->gpu_error_ns = e->error_ns;
+	if (cut(model, &span)) {
+		uint64_t ns = span.end_ns - span.begin_ns;
+
+		process->gpu_timed++;
+		if (pending->function) {
+			function = &process->functions[pending->function - 1];
+			function->timed++;
+			function->gpu_ns = sum_saturated(function->gpu_ns, ns);
+			if (ns > function->gpu_longest_ns)
+				function->gpu_longest_ns = ns;
+		}
+	}
+	pending->lane = 0;
+}
+
+/* ---- the end ---- */
+
+void model_release(struct model *model, struct model_process *process, uint64_t time_ns)
+{
+	for (unsigned i = 0; i < process->device_count; i++) {
+		struct model_device *device = &process->devices[i];
+
+		device->final_bytes = device->memory.level;
+		if (device->memory.level)
+			set_level(model, device, time_ns, 0);
+	}
+}
+
+void model_finish_process(const struct model *model, struct model_process *process)
+{
+	spans_finish(&process->api);
+	spans_finish(&process->gpu);
+	for (size_t i = 0; i < process->lane_count; i++) {
+		spans_finish(&process->lanes[i].api);
+		spans_finish(&process->lanes[i].gpu);
+	}
+	for (unsigned i = 0; i < process->device_count; i++) {
+		spans_finish(&process->devices[i].api);
+		spans_finish(&process->devices[i].gpu);
+		steps_finish(&process->devices[i].memory, model->from_ns);
+		if (!process->ended)
+			process->devices[i].final_bytes = process->devices[i].memory.level;
+	}
+}
+
+static void free_device(struct model_device *device)
+{
+	free(device->uuid);
+	free(device->name);
+	free(device->refusals.buckets);
+	steps_free(&device->memory);
+	spans_free(&device->api);
+	spans_free(&device->gpu);
+}
+
+void model_free_process(struct model_process *process)
+{
+	for (unsigned i = 0; i < process->device_count; i++)
+		free_device(&process->devices[i]);
+	for (size_t i = 0; i < process->lane_count; i++) {
+		spans_free(&process->lanes[i].api);
+		spans_free(&process->lanes[i].gpu);
+	}
+	for (size_t i = 0; i < process->function_count; i++)
+		free(process->functions[i].name);
+	for (unsigned i = 0; i < process->call_count; i++)
+		free(process->call_names[i]);
+	spans_free(&process->api);
+	spans_free(&process->gpu);
+	map_free(&process->lane_of);
+	map_free(&process->function_of);
+	free(process->devices);
+	free(process->lanes);
+	free(process->functions);
+	free(process->calls);
+	free(process->call_names);
+	free(process->pending);
+	free(process->command);
+	free(process->job);
+	free(process->labels);
+	free(process->version);
+	free(process->user);
+	free(process->lost_why);
+	free(process);
+}

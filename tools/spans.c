@@ -1,0 +1,283 @@
+/*
+ * spans.c - strips, unions of intervals and steps over time; what they are is told in spans.h.
+ */
+#include "spans.h"
+
+#include "need.h"
+
+/* ---- strips ---- */
+
+static void strip_open(struct strip *strip, uint64_t start_ns)
+{
+	if (strip->buckets)
+		return;
+	strip->buckets = need_zeroed(STRIP_BUCKETS, sizeof(*strip->buckets));
+	strip->start_ns = start_ns;
+}
+
+/* Widen the buckets until time_ns falls into one; returns which. */
+static size_t strip_reach(struct strip *strip, uint64_t time_ns)
+{
+	uint64_t offset = time_ns - strip->start_ns;
+
+	for (; offset >> strip->shift >= STRIP_BUCKETS; strip->shift++) {
+		for (size_t i = 0; i < STRIP_BUCKETS / 2; i++) {
+			struct strip_bucket a = strip->buckets[2 * i], b = strip->buckets[2 * i + 1];
+
+			strip->buckets[i] = (struct strip_bucket){ a.ns + b.ns, a.count + b.count };
+		}
+		memset(&strip->buckets[STRIP_BUCKETS / 2], 0,
+			STRIP_BUCKETS / 2 * sizeof(*strip->buckets));
+	}
+	return offset >> strip->shift;
+}
+
+void strip_count(struct strip *strip, uint64_t start_ns, uint64_t time_ns)
+{
+	strip_open(strip, start_ns);
+	strip->buckets[strip_reach(strip, time_ns)].count++;
+}
+
+static void strip_fill(struct strip *strip, uint64_t begin_ns, uint64_t end_ns)
+{
+	uint64_t begin = begin_ns - strip->start_ns, end = end_ns - strip->start_ns;
+
+	if (begin == end)
+		return;
+	strip_reach(strip, end_ns - 1);
+	while (begin < end) {
+		size_t at = begin >> strip->shift;
+		uint64_t border = (uint64_t)(at + 1) << strip->shift;
+		uint64_t until = end < border ? end : border;
+
+		strip->buckets[at].ns += until - begin;
+		begin = until;
+	}
+}
+
+static uint64_t share(uint64_t amount, uint64_t part, uint64_t whole)
+{
+	return (uint64_t)((unsigned __int128)amount * part / whole);
+}
+
+static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
+{
+	uint64_t from = a_from > b_from ? a_from : b_from, to = a_to < b_to ? a_to : b_to;
+
+	return to > from ? to - from : 0;
+}
+
+struct strip_bucket strip_sum(const struct strip *strip, uint64_t from_ns, uint64_t to_ns)
+{
+	struct strip_bucket sum = { 0, 0 };
+	uint64_t width = 1ull << strip->shift;
+	uint64_t from = from_ns > strip->start_ns ? from_ns - strip->start_ns : 0;
+	uint64_t to = to_ns > strip->start_ns ? to_ns - strip->start_ns : 0;
+
+	if (!strip->buckets)
+		return sum;
+	for (size_t i = from >> strip->shift; i < STRIP_BUCKETS && i * width < to; i++) {
+		sum.ns += share(strip->buckets[i].ns, overlap(i * width, (i + 1) * width, from, to), width);
+		if (i * width >= from)
+			sum.count += strip->buckets[i].count;
+	}
+	return sum;
+}
+
+/* ---- spans ---- */
+
+/* Hand the oldest held intervals to the strip, all but keep of them. */
+static void spans_flush(struct spans *spans, size_t keep)
+{
+	size_t gone = spans->count - keep;
+
+	for (size_t i = 0; i < gone; i++) {
+		const struct span *span = &spans->held[i];
+
+		strip_fill(&spans->strip, span->begin_ns, span->end_ns);
+		spans->busy_ns += span->end_ns - span->begin_ns;
+		spans->floor_ns = span->end_ns;
+	}
+	memmove(spans->held, spans->held + gone, keep * sizeof(*spans->held));
+	spans->count = keep;
+}
+
+/* The first held interval that ends at or after time_ns; mostly one of the last. */
+static size_t spans_find(const struct spans *spans, uint64_t time_ns)
+{
+	size_t low = 0, high = spans->count;
+
+	if (high == 0 || spans->held[high - 1].end_ns < time_ns)
+		return high;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (spans->held[middle].end_ns < time_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void spans_insert(struct spans *spans, size_t at, struct span span)
+{
+	if (spans->count == SPANS_HELD) {
+		spans_flush(spans, SPANS_HELD / 2);
+		at = spans_find(spans, span.begin_ns);
+	}
+	spans->held = need_room(spans->held, spans->count, &spans->capacity, sizeof(*spans->held));
+	memmove(&spans->held[at + 1], &spans->held[at], (spans->count - at) * sizeof(*spans->held));
+	spans->held[at] = span;
+	spans->count++;
+}
+
+void spans_add(struct spans *spans, uint64_t start_ns, uint64_t begin_ns, uint64_t end_ns)
+{
+	struct span span = { begin_ns, end_ns };
+	size_t first, last;
+
+	strip_count(&spans->strip, start_ns, begin_ns);
+	if (span.begin_ns < spans->floor_ns)
+		span.begin_ns = spans->floor_ns;
+	if (span.begin_ns >= span.end_ns)
+		return;
+	first = spans_find(spans, span.begin_ns);
+	for (last = first; last < spans->count && spans->held[last].begin_ns <= span.end_ns; last++) {
+		if (spans->held[last].begin_ns < span.begin_ns)
+			span.begin_ns = spans->held[last].begin_ns;
+		if (spans->held[last].end_ns > span.end_ns)
+			span.end_ns = spans->held[last].end_ns;
+	}
+	if (last == first) {
+		spans_insert(spans, first, span);
+		return;
+	}
+	spans->held[first] = span;
+	memmove(&spans->held[first + 1], &spans->held[last],
+		(spans->count - last) * sizeof(*spans->held));
+	spans->count -= last - first - 1;
+}
+
+void spans_finish(struct spans *spans)
+{
+	if (spans->count)
+		spans_flush(spans, 0);
+}
+
+void spans_free(struct spans *spans)
+{
+	free(spans->held);
+	free(spans->strip.buckets);
+	*spans = (struct spans){ 0 };
+}
+
+/* ---- steps ---- */
+
+/* Two neighbours as one; before is the level that held when the first began. */
+static struct step step_join(struct step a, struct step b, uint64_t before)
+{
+	if (!b.changed)
+		return a;
+	if (!a.changed)
+		a.highest = before;
+	return (struct step){ a.highest > b.highest ? a.highest : b.highest, b.last, true };
+}
+
+static void steps_widen(struct steps *steps)
+{
+	uint64_t level = 0;
+
+	for (size_t i = 0; i < STRIP_BUCKETS / 2; i++) {
+		steps->buckets[i] = step_join(steps->buckets[2 * i], steps->buckets[2 * i + 1], level);
+		if (steps->buckets[i].changed)
+			level = steps->buckets[i].last;
+	}
+	memset(&steps->buckets[STRIP_BUCKETS / 2], 0, STRIP_BUCKETS / 2 * sizeof(*steps->buckets));
+	steps->shift++;
+}
+
+static void note_change(struct steps *steps, uint64_t time_ns, uint64_t level)
+{
+	bool again = steps->change_count &&
+		steps->changes[steps->change_count - 1].time_ns == time_ns;
+
+	if (steps->change_count == CHANGES_MAX && !again) {
+		steps->too_many = true;
+		steps->change_count = 0;
+	}
+	if (steps->too_many)
+		return;
+	steps->changes = need_room(steps->changes, steps->change_count, &steps->change_capacity,
+		sizeof(*steps->changes));
+	steps->changes[steps->change_count - again] = (struct change){ time_ns, level };
+	steps->change_count += !again;
+}
+
+static void steps_put(struct steps *steps, uint64_t offset, uint64_t level)
+{
+	struct step *step;
+
+	note_change(steps, steps->start_ns + offset, level);
+	while (offset >> steps->shift >= STRIP_BUCKETS)
+		steps_widen(steps);
+	step = &steps->buckets[offset >> steps->shift];
+	if (!step->changed && offset > offset >> steps->shift << steps->shift)
+		step->highest = steps->level;
+	if (level > step->highest)
+		step->highest = level;
+	step->last = level;
+	step->changed = true;
+	steps->level = level;
+	if (level > steps->peak) {
+		steps->peak = level;
+		steps->peak_ns = steps->start_ns + offset;
+	}
+}
+
+void steps_finish(struct steps *steps, uint64_t start_ns)
+{
+	if (steps->buckets)
+		return;
+	steps->buckets = need_zeroed(STRIP_BUCKETS, sizeof(*steps->buckets));
+	steps->start_ns = start_ns;
+	if (steps->level)
+		steps_put(steps, 0, steps->level);
+}
+
+void steps_set(struct steps *steps, uint64_t start_ns, uint64_t time_ns, uint64_t level)
+{
+	if (time_ns < start_ns) {
+		steps->level = level;
+		return;
+	}
+	steps_finish(steps, start_ns);
+	steps_put(steps, time_ns - start_ns, level);
+}
+
+uint64_t steps_highest(const struct steps *steps, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t from = from_ns > steps->start_ns ? from_ns - steps->start_ns : 0;
+	uint64_t to = to_ns > steps->start_ns ? to_ns - steps->start_ns : 0;
+	uint64_t width = 1ull << steps->shift, level = 0, highest = 0;
+
+	for (size_t i = 0; steps->buckets && i < STRIP_BUCKETS && i * width < to; i++) {
+		const struct step *step = &steps->buckets[i];
+		uint64_t here = step->changed ? step->highest : level;
+
+		if (i >= from >> steps->shift && here > highest)
+			highest = here;
+		if (step->changed)
+			level = step->last;
+	}
+	if (from >> steps->shift >= STRIP_BUCKETS)
+		return level;
+	return highest;
+}
+
+void steps_free(struct steps *steps)
+{
+	free(steps->buckets);
+	free(steps->changes);
+	*steps = (struct steps){ 0 };
+}
