@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "cuward/ledger.h"
 
@@ -33,9 +34,12 @@ struct ledger_view {
 	/* What the reader knows better than the ledger; how = END_RUNNING takes the ledger's word. */
 	enum cuward_end how;
 	int status; /* exit status, 128+N after signal N */
+	bool leaks_off;        /* --leak off: what is live is held, not leaked */
+	const char *trace_dir; /* NULL if not known to be traced */
+	uint64_t trace_lost;   /* events, with trace_dir; BYTES_NONE unknown */
 };
 
-/* One element of `processes`. indent: tabs before each line. */
+/* One element of `processes`. indent: tabs before each line but the first, which goes on. */
 void report_process_json(struct report_out *out, const struct ledger_view *view, unsigned indent);
 
 /* {"schema": 1, "processes": [ ... ]} for one process, as plain preload mode writes it. */

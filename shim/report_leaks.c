@@ -1,0 +1,301 @@
+/*
+ * report_leaks.c - what is live in a ledger, summed up by where it came from.
+ */
+#include "report_leaks.h"
+
+#include <string.h>
+
+#include "driver_calls.h"
+
+enum {
+	GROUPS_MAX = 4096,
+	INDEX_SIZE = 2 * GROUPS_MAX, /* a power of two */
+	/* The last places are kept for the groups of the rest: one a kind, one verdict each. */
+	GROUPS_PLACED = GROUPS_MAX - KIND_COUNT,
+};
+
+static struct leak_group groups[GROUPS_MAX];
+static unsigned group_count;
+static uint16_t group_index[INDEX_SIZE]; /* number of the group plus 1, 0 empty */
+
+/* ---- words ---- */
+
+const char *report_call_name(const struct ledger_view *view, unsigned api)
+{
+	static const char *const names[] = {
+#define X(name, params, args) #name,
+		DRIVER_CALLS(X)
+#undef X
+	};
+
+	/* A ledger of another build numbers its calls otherwise. */
+	if (view->header->call_count != DRIVER_CALL_COUNT || api >= DRIVER_CALL_COUNT)
+		return NULL;
+	return names[api];
+}
+
+const char *report_kind_word(unsigned kind)
+{
+	static const char *const words[] = {
+#define X(id, word) word,
+		CUWARD_KINDS(X)
+#undef X
+	};
+
+	return kind < KIND_COUNT ? words[kind] : "unknown";
+}
+
+const char *report_verdict_word(unsigned verdict)
+{
+	static const char *const words[] = {
+#define X(id, word) word,
+		CUWARD_VERDICTS(X)
+#undef X
+	};
+
+	return verdict < VERDICT_COUNT ? words[verdict] : "unknown";
+}
+
+/* ---- sites ---- */
+
+/* The entry at offset if it lies within the table and its strings within it; else NULL. */
+static const struct ledger_site *site_at(const struct ledger_view *view, size_t offset)
+{
+	const struct ledger_site *site = (const void *)(view->sites + offset);
+	const char *strings = (const char *)(site + 1);
+	size_t left = view->sites_bytes - offset, text, module;
+
+	if (left < sizeof(*site) || site->bytes < sizeof(*site) + 2 || site->bytes > left ||
+		site->bytes % 8)
+		return NULL;
+	text = site->bytes - sizeof(*site);
+	module = strnlen(strings, text);
+	return module < text && memchr(strings + module + 1, 0, text - module - 1) ? site : NULL;
+}
+
+const struct ledger_site *report_site(const struct ledger_view *view, uint32_t site)
+{
+	const struct ledger_site *place;
+
+	for (size_t at = 0; site && (place = site_at(view, at)); at += place->bytes)
+		if (place->site == site)
+			return place;
+	return NULL;
+}
+
+const char *report_site_module(const struct ledger_site *place)
+{
+	const char *path = (const char *)(place + 1), *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+const char *report_site_function(const struct ledger_site *place)
+{
+	const char *path = (const char *)(place + 1);
+
+	return path + strlen(path) + 1;
+}
+
+/* ---- what counts ---- */
+
+bool report_ended_orderly(const struct ledger_view *view)
+{
+	unsigned ended = view->header->ended;
+	bool exited = view->how == END_RUNNING || view->how == END_EXIT || view->how == END_EXEC;
+
+	return exited && (ended == END_EXIT || ended == END_EXEC);
+}
+
+bool report_record_is_live(const struct ledger_record *record)
+{
+	return record->state == RECORD_LIVE && record->kind < KIND_COUNT &&
+		(record->class == CLASS_MEMORY || record->class == CLASS_HANDLE);
+}
+
+static enum cuward_verdict verdict_of(const struct ledger_view *view, unsigned kind)
+{
+	if (!report_ended_orderly(view))
+		return VERDICT_KILLED;
+	if (kind == KIND_IMPORTED)
+		return VERDICT_IMPORTED;
+	return view->leaks_off ? VERDICT_HELD : VERDICT_LEAK;
+}
+
+struct report_leaks report_leak_sum(const struct ledger_view *view)
+{
+	struct report_leaks sum = { 0, 0 };
+
+	for (size_t i = 0; i < view->record_count; i++) {
+		struct ledger_record record = view->records[i];
+
+		if (report_record_is_live(&record) && verdict_of(view, record.kind) == VERDICT_LEAK) {
+			sum.bytes += record.bytes;
+			sum.count++;
+		}
+	}
+	return sum;
+}
+
+/* ---- groups ---- */
+
+static bool same_group(const struct leak_group *a, const struct leak_group *b)
+{
+	return a->site == b->site && a->api == b->api && a->verdict == b->verdict &&
+		a->kind == b->kind && a->device == b->device;
+}
+
+static unsigned hash_group(const struct leak_group *g)
+{
+	uint64_t key = (uint64_t)g->site << 32 | (uint64_t)g->api << 16 | g->kind << 8 | g->device;
+
+	return (unsigned)(key * 0x9e3779b97f4a7c15ull >> 40) & (INDEX_SIZE - 1);
+}
+
+/* The group with this key; NULL if it is new and no more than `most` groups may be. */
+static struct leak_group *find_group(const struct leak_group *key, unsigned most)
+{
+	unsigned slot = hash_group(key);
+
+	while (group_index[slot]) {
+		struct leak_group *group = &groups[group_index[slot] - 1];
+
+		if (same_group(group, key))
+			return group;
+		slot = (slot + 1) & (INDEX_SIZE - 1);
+	}
+	if (group_count >= most)
+		return NULL;
+	groups[group_count] = *key;
+	group_index[slot] = (uint16_t)++group_count;
+	return &groups[group_count - 1];
+}
+
+static void add_record(const struct ledger_view *view, const struct ledger_record *record)
+{
+	struct leak_group key = { .site = record->site, .api = record->api, .kind = record->kind,
+		.device = record->device, .verdict = (uint8_t)verdict_of(view, record->kind) };
+	struct leak_group *group = find_group(&key, GROUPS_PLACED);
+
+	if (!group) {
+		key.site = 0;
+		key.api = API_NONE;
+		key.device = DEVICE_NONE;
+		group = find_group(&key, GROUPS_MAX);
+	}
+	if (!group)
+		return;
+	group->bytes += record->bytes;
+	group->count++;
+	if (group->first_ns == 0 || record->time_ns < group->first_ns)
+		group->first_ns = record->time_ns;
+}
+
+static bool site_before(const struct leak_group *a, const struct leak_group *b)
+{
+	return a->site < b->site;
+}
+
+static bool shown_before(const struct leak_group *a, const struct leak_group *b)
+{
+	if (a->verdict != b->verdict)
+		return a->verdict < b->verdict;
+	if (a->bytes != b->bytes)
+		return a->bytes > b->bytes;
+	if (a->count != b->count)
+		return a->count > b->count;
+	if (a->site != b->site)
+		return a->site < b->site;
+	if (a->api != b->api)
+		return a->api < b->api;
+	return a->kind != b->kind ? a->kind < b->kind : a->device < b->device;
+}
+
+/* Shell's sort, since qsort() may call malloc. */
+static void sort_groups(bool (*before)(const struct leak_group *, const struct leak_group *))
+{
+	static const unsigned gaps[] = { 1750, 701, 301, 132, 57, 23, 10, 4, 1 };
+
+	for (unsigned k = 0; k < sizeof(gaps) / sizeof(gaps[0]); k++) {
+		unsigned gap = gaps[k];
+
+		for (unsigned i = gap; i < group_count; i++) {
+			struct leak_group group = groups[i];
+			unsigned j = i;
+
+			for (; j >= gap && before(&group, &groups[j - gap]); j -= gap)
+				groups[j] = groups[j - gap];
+			groups[j] = group;
+		}
+	}
+}
+
+/* Sites count up through their table, so that groups in that order find theirs in one pass. */
+static void find_places(const struct ledger_view *view)
+{
+	const struct ledger_site *place;
+	unsigned next = 0;
+
+	sort_groups(site_before);
+	while (next < group_count && groups[next].site == 0)
+		next++;
+	for (size_t at = 0; next < group_count && (place = site_at(view, at)); at += place->bytes) {
+		while (next < group_count && groups[next].site < place->site)
+			next++;
+		while (next < group_count && groups[next].site == place->site)
+			groups[next++].place = place;
+	}
+}
+
+const struct leak_group *report_leak_groups(const struct ledger_view *view, unsigned *count)
+{
+	group_count = 0;
+	memset(group_index, 0, sizeof(group_index));
+	for (size_t i = 0; i < view->record_count; i++) {
+		struct ledger_record record = view->records[i];
+
+		if (report_record_is_live(&record))
+			add_record(view, &record);
+	}
+	find_places(view);
+	sort_groups(shown_before);
+	*count = group_count;
+	return groups;
+}
+
+/* ---- hash ---- */
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
+{
+	const uint8_t *at = bytes;
+
+	for (size_t i = 0; i < count; i++)
+		hash = (hash ^ at[i]) * 0x100000001b3ull;
+	return hash;
+}
+
+static uint64_t hash_word(uint64_t hash, const char *word)
+{
+	return hash_bytes(hash, word, strlen(word) + 1);
+}
+
+static uint64_t hash_place(uint64_t hash, const struct ledger_site *place)
+{
+	const char *function = report_site_function(place);
+
+	hash = hash_word(hash, report_site_module(place));
+	hash = hash_word(hash, function);
+	/* A function keeps its name when the program is built anew; an offset does not. */
+	return *function ? hash : hash_bytes(hash, &place->offset, sizeof(place->offset));
+}
+
+uint64_t report_leak_hash(const struct ledger_view *view, const struct leak_group *group)
+{
+	const char *api = report_call_name(view, group->api);
+	uint64_t hash = 0xcbf29ce484222325ull;
+
+	if (group->place)
+		hash = hash_place(hash, group->place);
+	hash = hash_word(hash, report_kind_word(group->kind));
+	return hash_word(hash, api ? api : "");
+}

@@ -1,0 +1,625 @@
+/* links: shim/report.c shim/report_leaks.c shim/report_text.c shim/report_host.c shim/json.c shim/text.c */
+/*
+ * test_report.c - reports over ledgers made up in memory, against tests/golden/report_*; hostile
+ * ledgers; and the writers of words and JSON below them.
+ *
+ * Run with UPDATE_GOLDEN=1 the expected files are written anew: read the difference before it is
+ * committed. Files are found from $TOP, else from the current directory.
+ */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "json.h"
+#include "report.h"
+#include "report_host.h"
+#include "report_leaks.h"
+#include "text.h"
+
+#include "driver_calls.h"
+
+#define MIB (1ull << 20)
+#define SECOND 1000000000ull
+#define START (1709208184ull * SECOND) /* 2024-02-29T12:03:04Z */
+
+enum {
+#define X(name, params, args) CALL_##name,
+	DRIVER_CALLS(X)
+#undef X
+};
+
+/* ---- output into memory ---- */
+
+struct collected {
+	char *text;
+	size_t used;
+	unsigned flushes_left; /* fail when none is left */
+};
+
+static bool collect(struct report_out *out, const char *bytes, size_t count)
+{
+	struct collected *to = out->user;
+
+	if (to->flushes_left-- == 0)
+		return false;
+	to->text = realloc(to->text, to->used + count + 1);
+	memcpy(to->text + to->used, bytes, count);
+	to->used += count;
+	to->text[to->used] = 0;
+	return true;
+}
+
+static struct collected sink;
+static struct report_out out;
+
+static struct report_out *open_sink(void)
+{
+	free(sink.text);
+	sink = (struct collected){ .text = calloc(1, 1), .flushes_left = UINT_MAX };
+	out.flush = collect;
+	out.user = &sink;
+	out.used = 0;
+	out.failed = false;
+	return &out;
+}
+
+static const char *close_sink(void)
+{
+	assert_true(report_finish(&out));
+	return sink.text;
+}
+
+/* ---- a made-up ledger ---- */
+
+static struct ledger_header header;
+static struct ledger_thread threads[2];
+static char sites[4096] __attribute__((aligned(8)));
+static struct ledger_record records[64];
+static struct ledger_view view;
+
+static void add_site(uint64_t offset, const char *module, const char *function, uint64_t inside)
+{
+	struct ledger_site *site = (void *)(sites + view.sites_bytes);
+	size_t text = strlen(module) + 1 + strlen(function) + 1;
+
+	site->site = ++header.site_count;
+	site->bytes = (uint32_t)(sizeof(*site) + (text + 7) / 8 * 8);
+	site->offset = offset;
+	site->function_offset = inside;
+	strcpy((char *)(site + 1), module);
+	strcpy((char *)(site + 1) + strlen(module) + 1, function);
+	view.sites_bytes += site->bytes;
+}
+
+static struct ledger_record *add_record(unsigned kind, uint64_t bytes, unsigned api, unsigned site)
+{
+	struct ledger_record *record = &records[view.record_count++];
+
+	*record = (struct ledger_record){ .handle = 0x7f0000000000 + view.record_count,
+		.bytes = bytes, .time_ns = START + view.record_count * SECOND, .site = site,
+		.api = (uint16_t)api, .kind = (uint8_t)kind, .class = CLASS_MEMORY, .state = RECORD_LIVE,
+		.flags = kind == KIND_PINNED ? 0 : RECORD_CHARGED };
+	return record;
+}
+
+static void new_ledger(void)
+{
+	memset(&header, 0, sizeof(header));
+	memset(threads, 0, sizeof(threads));
+	memset(sites, 0, sizeof(sites));
+	memset(records, 0, sizeof(records));
+	header.magic = LEDGER_MAGIC;
+	header.version = CUWARD_LAYOUT_VERSION;
+	header.call_count = DRIVER_CALL_COUNT;
+	header.who = (struct process_identity){ .pid = 4711, .ppid = 4710, .pid_ns = 4026531836,
+		.start_realtime_ns = START, .command = "train" };
+	strcpy(header.version_text, "9.9.9");
+	header.uses_cuda = 1;
+	header.driver_version = 13000;
+	header.simulated = 1;
+	view = (struct ledger_view){ .header = &header, .threads = threads, .sites = sites,
+		.records = records };
+}
+
+static void end_orderly(int status)
+{
+	header.ended = END_EXIT;
+	header.status = status;
+	header.end_realtime_ns = START + 300 * SECOND + 42000000;
+}
+
+static void add_device(const char *bus, uint64_t limit, const char *source)
+{
+	struct ledger_device *device = &header.devices[header.device_count++];
+
+	memset(device->uuid, 0xa0 + (int)header.device_count, sizeof(device->uuid));
+	strcpy(device->pci_bus_id, bus);
+	strcpy(device->name, "Simulated GPU");
+	device->total_bytes = 25757220864;
+	device->limit_bytes = limit;
+	strcpy(device->limit_source, source);
+	device->job_limit_bytes = BYTES_NONE;
+	device->peak_bytes = 48 * MIB;
+	device->untracked_bytes = -1;
+}
+
+/* A process that used most of what a ledger can tell. */
+static void full_ledger(void)
+{
+	new_ledger();
+	memcpy(header.argv, "./train\0--epochs\0""3\0\xff\"\n", 23);
+	strcpy(header.who.job, "k7x2/p9q1");
+	strcpy(header.who.labels, "team=a b,run=1,flag,team=c");
+	add_device("0000:01:00.0", 64 * MIB, "CUWARD_MEMORY");
+	add_device("0000:02:00.0", BYTES_NONE, "");
+	header.devices[0].denied = 3;
+	header.devices[0].denied_bytes = 96 * MIB;
+	header.devices[0].untracked_bytes = 5 * (int64_t)MIB;
+	header.devices[1].job_limit_bytes = 128 * MIB;
+	strcpy(header.devices[1].job_limit_source, "CUWARD_JOB_MEMORY");
+	add_site(0x1234, "/opt/app/bin/train", "load_batch", 0x1f);
+	add_site(0xabc0, "/usr/lib/libframework.so.2", "", 0);
+	add_record(KIND_DEVICE, 16 * MIB, CALL_cuMemAlloc_v2, 1);
+	add_record(KIND_DEVICE, 8 * MIB, CALL_cuMemAlloc_v2, 1);
+	add_record(KIND_DEVICE, 3 * MIB / 2, CALL_cuMemAllocPitch_v2, 2)->device = 1;
+	add_record(KIND_PINNED, 1000, CALL_cuMemHostAlloc, 2);
+	add_record(KIND_IMPORTED, MIB, CALL_cuIpcOpenMemHandle_v2, 0)->flags = 0;
+	add_record(KIND_VMM, 2 * MIB, CALL_cuMemCreate, 77)->class = CLASS_HANDLE;
+	add_record(OBJECT_STREAM, 0, CALL_cuStreamCreate, 0)->class = CLASS_OBJECT;
+	add_record(OBJECT_STREAM, 0, CALL_cuStreamCreate, 0)->class = CLASS_OBJECT;
+	add_record(KIND_DEVICE, 7, CALL_cuMemAlloc_v2, 1)->state = RECORD_FREE;
+	add_record(KIND_DEVICE, 9, CALL_cuMemAlloc_v2, 1)->state = RECORD_LOST;
+	add_record(KIND_DEVICE, 11, CALL_cuMemAlloc_v2, 1)->state = RECORD_ALLOCATING;
+	add_record(KIND_DEVICE, 13, CALL_cuMemAlloc_v2, 1)->state = RECORD_FREEING;
+	view.thread_count = 2;
+	threads[0].allocs[KIND_DEVICE] = 5;
+	threads[1].allocs[KIND_DEVICE] = 2;
+	threads[1].frees[KIND_DEVICE] = 4;
+	threads[0].created[OBJECT_STREAM] = 3;
+	threads[1].destroyed[OBJECT_STREAM] = 1;
+	threads[0].calls[CALL_cuMemAlloc_v2].count = 5;
+	threads[1].calls[CALL_cuMemAlloc_v2].count = 5;
+	threads[1].calls[CALL_cuMemAlloc_v2].errors = 3;
+	threads[0].calls[CALL_cuInit].count = 1;
+	header.kinds[KIND_DEVICE].peak_bytes = 48 * MIB;
+	header.denials[0] = (struct ledger_denial){ .bytes = 32 * MIB, .limit_bytes = 64 * MIB,
+		.used_bytes = 40 * MIB, .count = 3, .time_ns = START + SECOND, .site = 1,
+		.api = CALL_cuMemAlloc_v2, .scope = SCOPE_PROCESS, .present = 1 };
+	header.denials[1] = (struct ledger_denial){ .bytes = 1, .api = CALL_cuMemAlloc_v2 };
+	header.findings[FINDING_DOUBLE_FREE] = 2;
+	header.looked_up = 12;
+	header.hooked = 11;
+	header.passed_through = 1;
+	strcpy(header.unhooked, "cuFuture");
+	header.trace = TRACE_REGISTERED;
+	view.trace_dir = "/tmp/trace";
+	view.trace_lost = 0;
+	end_orderly(3);
+}
+
+/* ---- golden files ---- */
+
+static char *golden_path(const char *name)
+{
+	static char path[PATH_MAX];
+	const char *top = getenv("TOP");
+
+	snprintf(path, sizeof(path), "%s/tests/golden/%s", top ? top : ".", name);
+	return path;
+}
+
+/* Put a string of * where the value of "key" stands, so that a golden file fits every machine. */
+static void mask_value(char *text, const char *key)
+{
+	char *value = strstr(text, key), *end;
+
+	assert_non_null(value);
+	value += strlen(key);
+	end = strchr(value, '\n');
+	assert_non_null(end);
+	assert_true(end - value > 4);
+	memmove(value + 4, end, strlen(end) + 1);
+	memcpy(value, "\"*\",", 4);
+}
+
+static void assert_golden(const char *name, const char *text)
+{
+	FILE *file;
+	char *expected;
+	size_t got;
+
+	if (getenv("UPDATE_GOLDEN")) {
+		file = fopen(golden_path(name), "w");
+		assert_non_null(file);
+		fputs(text, file);
+		fclose(file);
+	}
+	file = fopen(golden_path(name), "r");
+	assert_non_null(file);
+	expected = calloc(1, 1 << 20);
+	got = fread(expected, 1, (1 << 20) - 1, file);
+	fclose(file);
+	assert_true(got > 0);
+	assert_string_equal(text, expected);
+	free(expected);
+}
+
+static void assert_golden_document(const char *name)
+{
+	report_document_json(open_sink(), &view);
+	close_sink();
+	mask_value(sink.text, "\"host\": ");
+	mask_value(sink.text, "\"boot_id\": ");
+	assert_golden(name, sink.text);
+}
+
+static void test_full(void **state)
+{
+	(void)state;
+	full_ledger();
+	assert_golden_document("report_full.json");
+	report_leaks_text(open_sink(), &view, 12);
+	assert_golden("report_full.txt", close_sink());
+}
+
+/* Nothing is said of a process that was killed, and what it held is no leak. */
+static void test_killed(void **state)
+{
+	struct report_leaks sum;
+
+	(void)state;
+	full_ledger();
+	header.ended = END_RUNNING;
+	header.end_realtime_ns = 0;
+	view.how = END_SIGNAL;
+	view.status = 137;
+	assert_golden_document("report_killed.json");
+	report_leaks_text(open_sink(), &view, 12);
+	assert_string_equal(close_sink(), "");
+	sum = report_leak_sum(&view);
+	assert_int_equal(sum.bytes, 0);
+	assert_int_equal(sum.count, 0);
+}
+
+static void test_empty(void **state)
+{
+	(void)state;
+	new_ledger();
+	assert_golden_document("report_empty.json");
+	report_leaks_text(open_sink(), &view, 12);
+	assert_string_equal(close_sink(), "");
+}
+
+static void test_sum(void **state)
+{
+	struct report_leaks sum;
+
+	(void)state;
+	full_ledger();
+	sum = report_leak_sum(&view);
+	assert_int_equal(sum.bytes, 16 * MIB + 8 * MIB + 3 * MIB / 2 + 1000 + 2 * MIB);
+	assert_int_equal(sum.count, 5);
+	view.leaks_off = true;
+	assert_int_equal(report_leak_sum(&view).count, 0);
+	view.leaks_off = false;
+	view.how = END_EXIT; /* a status, but its final handler never ran */
+	header.ended = END_RUNNING;
+	assert_int_equal(report_leak_sum(&view).count, 0);
+}
+
+static unsigned count_lines(const char *text)
+{
+	unsigned lines = 0;
+
+	for (; *text; text++)
+		lines += *text == '\n';
+	return lines;
+}
+
+static void test_lines(void **state)
+{
+	(void)state;
+	full_ledger();
+	for (unsigned lines = 0; lines < 8; lines++) {
+		report_leaks_text(open_sink(), &view, lines);
+		assert_int_equal(count_lines(close_sink()), lines < 5 ? lines : 5);
+	}
+	report_leaks_text(open_sink(), &view, 3);
+	assert_non_null(strstr(close_sink(), "\n  3.50 MiB in 3 allocations from 3 more places\n"));
+}
+
+/* ---- groups ---- */
+
+/* A million records at 5000 places: no byte is lost, the table is full, the rest is one group. */
+static void test_many_places(void **state)
+{
+	const size_t count = 1000000;
+	struct ledger_record *many = calloc(count, sizeof(*many));
+	uint64_t bytes = 0, records_seen = 0, unplaced = 0;
+	const struct leak_group *groups;
+	unsigned group_count;
+
+	(void)state;
+	new_ledger();
+	end_orderly(0);
+	for (size_t i = 0; i < count; i++)
+		many[i] = (struct ledger_record){ .bytes = i, .site = 1 + i % 5000,
+			.time_ns = START + i, .kind = i % 2 ? KIND_DEVICE : KIND_VMM, .state = RECORD_LIVE };
+	view.records = many;
+	view.record_count = count;
+	groups = report_leak_groups(&view, &group_count);
+	for (unsigned i = 0; i < group_count; i++) {
+		bytes += groups[i].bytes;
+		records_seen += groups[i].count;
+		unplaced += groups[i].api == API_NONE;
+		assert_true(i == 0 || groups[i].bytes <= groups[i - 1].bytes);
+	}
+	assert_int_equal(bytes, (uint64_t)count * (count - 1) / 2);
+	assert_int_equal(records_seen, count);
+	assert_int_equal(group_count, 4096 - KIND_COUNT + 2);
+	assert_int_equal(unplaced, 2);
+	free(many);
+}
+
+static uint64_t hash_of_first(unsigned kind, uint64_t offset, const char *path,
+	const char *function)
+{
+	const struct leak_group *groups;
+	unsigned count;
+
+	new_ledger();
+	end_orderly(0);
+	add_site(0x99, "/lib/other.so", "f", 1);
+	add_site(offset, path, function, 0x10);
+	add_record(kind, 4096, CALL_cuMemAlloc_v2, 2);
+	groups = report_leak_groups(&view, &count);
+	assert_int_equal(count, 1);
+	assert_non_null(groups[0].place);
+	return report_leak_hash(&view, &groups[0]);
+}
+
+static void test_hash(void **state)
+{
+	uint64_t hash = hash_of_first(KIND_DEVICE, 0x500, "/a/b/train", "step");
+
+	(void)state;
+	assert_true(hash == 0xf4aaf3d0ec304ef6ull);
+	assert_true(hash == hash_of_first(KIND_DEVICE, 0x700, "/elsewhere/train", "step"));
+	assert_true(hash != hash_of_first(KIND_POOL, 0x500, "/a/b/train", "step"));
+	assert_true(hash != hash_of_first(KIND_DEVICE, 0x500, "/a/b/train", "other"));
+	assert_true(hash != hash_of_first(KIND_DEVICE, 0x500, "/a/b/brain", "step"));
+	assert_true(hash_of_first(KIND_DEVICE, 0x500, "/a/train", "") !=
+		hash_of_first(KIND_DEVICE, 0x501, "/a/train", ""));
+}
+
+/* A ledger of another build: its numbers of calls mean nothing here. */
+static void test_other_build(void **state)
+{
+	(void)state;
+	full_ledger();
+	header.call_count++;
+	report_document_json(open_sink(), &view);
+	assert_non_null(strstr(close_sink(), "\"calls\": {}"));
+	assert_null(strstr(sink.text, "cuMemAlloc"));
+	assert_non_null(strstr(sink.text, "\"api\": null"));
+}
+
+/* ---- hostile ---- */
+
+/* Whatever the bytes of a ledger are, the report of it ends, in valid characters. */
+static void test_random_ledgers(void **state)
+{
+	uint8_t *at;
+
+	(void)state;
+	srandom(7);
+	for (unsigned round = 0; round < 300; round++) {
+		full_ledger();
+		for (unsigned i = 0; i < 400; i++) {
+			at = (uint8_t *)&header + (size_t)random() % sizeof(header);
+			*at = (uint8_t)random();
+			at = (uint8_t *)records + (size_t)random() % sizeof(records);
+			*at = (uint8_t)random();
+			if (i % 8 == 0)
+				sites[(size_t)random() % view.sites_bytes] = (char)random();
+		}
+		view.how = (unsigned)random() % END_COUNT;
+		report_document_json(open_sink(), &view);
+		report_leaks_text(&out, &view, 12);
+		close_sink();
+		for (at = (uint8_t *)sink.text; *at; at++)
+			assert_true(*at >= 0x20 || *at == '\n' || *at == '\t');
+	}
+}
+
+/* Strings without an end stop at the end of their field. */
+static void test_endless_strings(void **state)
+{
+	(void)state;
+	full_ledger();
+	memset(header.who.command, 'c', sizeof(header.who.command));
+	memset(header.who.job, 'j', sizeof(header.who.job));
+	memset(header.who.labels, 'l', sizeof(header.who.labels));
+	memset(header.argv, 'a', sizeof(header.argv));
+	memset(header.unhooked, 'u', sizeof(header.unhooked));
+	memset(header.devices[0].name, 'n', sizeof(header.devices[0].name));
+	memset(header.devices[0].limit_source, 's', sizeof(header.devices[0].limit_source));
+	report_document_json(open_sink(), &view);
+	close_sink();
+	assert_int_equal(strspn(strstr(sink.text, "ccc"), "c"), 64);
+	assert_int_equal(strspn(strstr(sink.text, "nnn"), "n"), 64);
+	assert_int_equal(strspn(strstr(sink.text, "jjj"), "j"), 128);
+	assert_int_equal(strspn(strstr(sink.text, "lll"), "l"), 128);
+	assert_int_equal(strspn(strstr(sink.text, "uuu"), "u"), 1024);
+	assert_int_equal(strspn(strstr(sink.text, "aaa"), "a"), 4096);
+	assert_int_equal(strspn(strstr(sink.text, "sss"), "s"), 48);
+}
+
+/* A table of sites that is cut, or whose entries lie about their size, is read up to there. */
+static void test_damaged_sites(void **state)
+{
+	struct ledger_site *first = (void *)sites;
+
+	(void)state;
+	full_ledger();
+	assert_non_null(report_site(&view, 2));
+	assert_null(report_site(&view, 3));
+	assert_null(report_site(&view, 0));
+	view.sites_bytes--;
+	assert_null(report_site(&view, 2));
+	assert_non_null(report_site(&view, 1));
+	first->bytes = 0;
+	assert_null(report_site(&view, 1));
+	first->bytes = UINT32_MAX - 7;
+	assert_null(report_site(&view, 1));
+	first->bytes = sizeof(*first) + 8; /* ends inside the path */
+	assert_null(report_site(&view, 1));
+}
+
+/* ---- writers ---- */
+
+static void test_output_fails(void **state)
+{
+	(void)state;
+	full_ledger();
+	open_sink();
+	sink.flushes_left = 1;
+	for (unsigned i = 0; i < 10; i++)
+		report_document_json(&out, &view);
+	assert_false(report_finish(&out));
+	assert_int_equal(sink.used, sizeof(out.buffer));
+}
+
+static const char *size_of(uint64_t bytes)
+{
+	text_size(open_sink(), bytes);
+	return close_sink();
+}
+
+static const char *time_of(uint64_t seconds)
+{
+	text_time(open_sink(), seconds * SECOND + 7000000);
+	return close_sink();
+}
+
+static const char *span_of(uint64_t seconds)
+{
+	text_span(open_sink(), seconds * SECOND);
+	return close_sink();
+}
+
+static void test_words(void **state)
+{
+	(void)state;
+	assert_string_equal(size_of(0), "0 bytes");
+	assert_string_equal(size_of(1), "1 byte");
+	assert_string_equal(size_of(1023), "1023 bytes");
+	assert_string_equal(size_of(1024), "1 KiB");
+	assert_string_equal(size_of(1025), "1.00 KiB");
+	assert_string_equal(size_of(1536 * MIB), "1.50 GiB");
+	assert_string_equal(size_of(1024 * MIB - 1), "1023.99 MiB");
+	assert_string_equal(size_of(UINT64_MAX), "15.99 EiB");
+	assert_string_equal(time_of(0), "1970-01-01T00:00:00.007Z");
+	assert_string_equal(time_of(951782399), "2000-02-28T23:59:59.007Z");
+	assert_string_equal(time_of(951782400), "2000-02-29T00:00:00.007Z");
+	assert_string_equal(time_of(1709251199), "2024-02-29T23:59:59.007Z");
+	assert_string_equal(time_of(1709251200), "2024-03-01T00:00:00.007Z");
+	assert_string_equal(time_of(4102444800), "2100-01-01T00:00:00.007Z");
+	assert_string_equal(span_of(119), "119 s");
+	assert_string_equal(span_of(120), "2 min");
+	assert_string_equal(span_of(7200), "2 h");
+	text_clean(open_sink(), "a\x1b[0m\xc3\xa9z", 7);
+	assert_string_equal(close_sink(), "a?[0m??");
+}
+
+static const char *json_of(const char *text)
+{
+	struct json json = { .out = open_sink() };
+
+	json_string(&json, NULL, text);
+	return close_sink();
+}
+
+static void test_json_strings(void **state)
+{
+	(void)state;
+	assert_string_equal(json_of("plain / 'text'"), "\"plain / 'text'\"");
+	assert_string_equal(json_of("\"\\\n\t\r\x01\x7f"),
+		"\"\\\"\\\\\\n\\t\\u000d\\u0001\\u007f\"");
+	assert_string_equal(json_of("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"),
+		"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+	assert_string_equal(json_of("\xff" "a\x80"), "\"\xef\xbf\xbd" "a\xef\xbf\xbd\"");
+	assert_string_equal(json_of("\xc0\x80"), "\"\xef\xbf\xbd\xef\xbf\xbd\"");
+	assert_string_equal(json_of("\xe2\x82"), "\"\xef\xbf\xbd\xef\xbf\xbd\"");
+	assert_string_equal(json_of("\xed\xa0\x80"), "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
+	assert_string_equal(json_of("\xf4\x90\x80\x80"),
+		"\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
+}
+
+static void test_json_layout(void **state)
+{
+	struct json json = { .out = open_sink(), .indent = 1 };
+
+	(void)state;
+	json_open(&json, NULL, '{');
+	json_signed(&json, "low", INT64_MIN);
+	json_bytes(&json, "none", BYTES_NONE);
+	json_open(&json, "empty", '[');
+	json_close(&json, ']');
+	json_open_flat(&json, "flat", '{');
+	json_open(&json, "in", '[');
+	json_bool(&json, NULL, true);
+	json_time(&json, NULL, 0);
+	json_close(&json, ']');
+	json_close(&json, '}');
+	json_close(&json, '}');
+	assert_string_equal(close_sink(),
+		"{\n\t\t\"low\": -9223372036854775808,\n\t\t\"none\": null,\n"
+		"\t\t\"empty\": [],\n\t\t\"flat\": { \"in\": [ true, null ] }\n\t}");
+}
+
+static void test_host(void **state)
+{
+	char word[64], tiny[4];
+
+	(void)state;
+	assert_true(report_user_name(0, word, sizeof(word)));
+	assert_string_equal(word, "root");
+	assert_true(report_user_name(0, tiny, sizeof(tiny)));
+	assert_string_equal(tiny, "roo");
+	assert_false(report_user_name(4000000000u, word, sizeof(word)));
+	assert_string_equal(word, "");
+	assert_true(report_boot_id(word, sizeof(word)));
+	assert_int_equal(strlen(word), 36);
+	assert_true(report_host_name(word, sizeof(word)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_sum),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_many_places),
+		cmocka_unit_test(test_hash),
+		cmocka_unit_test(test_other_build),
+		cmocka_unit_test(test_random_ledgers),
+		cmocka_unit_test(test_endless_strings),
+		cmocka_unit_test(test_damaged_sites),
+		cmocka_unit_test(test_output_fails),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_json_strings),
+		cmocka_unit_test(test_json_layout),
+		cmocka_unit_test(test_host),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
