@@ -9,7 +9,7 @@ what=${1:?usage: setup.sh build|check|clients}
 top=$(cd "$(dirname "$0")/.." && pwd)
 
 packages="gcc libc6-dev make pkg-config liblttng-ust-dev lttng-tools libjansson-dev libinih-dev
-	libdw-dev uthash-dev libbabeltrace2-dev scdoc"
+	liblttng-ctl-dev libdw-dev uthash-dev libbabeltrace2-dev scdoc"
 case $what in
 build) ;;
 check) packages="$packages libcmocka-dev bats jq babeltrace2 python3 gdb clang valgrind util-linux

@@ -1,0 +1,216 @@
+/*
+ * session.c - the private LTTng session behind `cuward run --trace`, as `run` sees it.
+ */
+#include "session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "session_parts.h"
+
+static bool fail(char *why, size_t why_bytes, const char *what, const char *path)
+{
+	snprintf(why, why_bytes, "%s %s: %s", what, path, strerror(errno));
+	return false;
+}
+
+/* ---- folders ---- */
+
+/* Like mkdir -p. */
+static bool make_folders(const char *path)
+{
+	char part[4096];
+	size_t length = strlen(path);
+
+	if (length >= sizeof(part)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	memcpy(part, path, length + 1);
+	for (size_t i = 1; i <= length; i++) {
+		if (part[i] != '/' && part[i] != 0)
+			continue;
+		part[i] = 0;
+		if (mkdir(part, 0777) != 0 && errno != EEXIST)
+			return false;
+		part[i] = path[i];
+	}
+	return true;
+}
+
+static bool trace_folder_make(const char *trace_dir, char *why, size_t why_bytes)
+{
+	char inside[4096];
+
+	if (!make_folders(trace_dir))
+		return fail(why, why_bytes, "cannot make the trace directory", trace_dir);
+	snprintf(inside, sizeof(inside), "%s/ust", trace_dir);
+	if (access(inside, F_OK) == 0) {
+		snprintf(why, why_bytes, "%s holds a trace already", trace_dir);
+		return false;
+	}
+	if (access(trace_dir, W_OK | X_OK) != 0)
+		return fail(why, why_bytes, "cannot write to the trace directory", trace_dir);
+	return true;
+}
+
+/* tree_take_over() undoes it. */
+static bool trace_folder_lend(const char *trace_dir, const struct session_user *user)
+{
+	return !user->drop || user->reach || chown(trace_dir, USER_NOBODY, -1) == 0;
+}
+
+/* Short, for the daemon puts sockets into it, and their paths must fit 108 bytes. */
+static bool home_make(char *home, size_t home_bytes, struct session_user *user, char *why,
+	size_t why_bytes)
+{
+	const char *runtime = geteuid() != 0 ? getenv("XDG_RUNTIME_DIR") : NULL;
+	const char *const folders[] = {runtime, "/tmp", "/var/tmp", "/dev/shm"};
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		if (!folders[i] || folders[i][0] != '/')
+			continue;
+		if (snprintf(home, home_bytes, "%s/cuward-XXXXXX", folders[i]) >= (int)home_bytes)
+			continue;
+		if (!mkdtemp(home))
+			continue;
+		if (user_choose(user, home))
+			return true;
+		rmdir(home);
+	}
+	return fail(why, why_bytes, "cannot make a directory for the session daemon in", "/tmp");
+}
+
+/* ---- start ---- */
+
+static void environment_fill(struct session *session)
+{
+	const char *timeout = getenv("LTTNG_UST_REGISTER_TIMEOUT");
+
+	if (!timeout || strcmp(timeout, "0") == 0)
+		timeout = "3000"; /* the daemon is ours: wait for it as long as LTTng would */
+	session->environment[0] = (struct session_variable){"LTTNG_HOME", session->home};
+	session->environment[1] = (struct session_variable){"CUWARD_TRACE", "1"};
+	session->environment[2] =
+		(struct session_variable){"LTTNG_UST_REGISTER_TIMEOUT", timeout};
+	session->environment[3] = (struct session_variable){NULL, NULL};
+}
+
+static bool keeper_fork(struct session *session, struct session_plan *plan)
+{
+	int talk[2], events[2];
+
+	if (!talk_pair(talk))
+		return false;
+	if (!talk_pair(events)) {
+		close(talk[0]);
+		close(talk[1]);
+		return false;
+	}
+	session->talk = talk[0];
+	session->events = events[0];
+	plan->talk = talk[1];
+	plan->events = events[1];
+	fflush(NULL);
+	session->keeper = fork();
+	if (session->keeper == 0)
+		keeper_main(plan);
+	close(talk[1]);
+	close(events[1]);
+	return session->keeper > 0;
+}
+
+static void session_close(struct session *session)
+{
+	if (session->talk >= 0)
+		close(session->talk);
+	if (session->events >= 0)
+		close(session->events);
+	session->talk = session->events = -1;
+}
+
+bool session_start(struct session *session, const char *trace_dir, const char *folder, char *why,
+	size_t why_bytes)
+{
+	struct session_plan plan = {.trace_dir = trace_dir, .folder = folder};
+
+	*session = (struct session){.talk = -1, .events = -1};
+	if (!trace_folder_make(trace_dir, why, why_bytes) ||
+		!home_make(session->home, sizeof(session->home), &plan.user, why, why_bytes))
+		return false;
+	plan.home = session->home;
+	environment_fill(session);
+	if (trace_folder_lend(trace_dir, &plan.user) && keeper_fork(session, &plan))
+		return true;
+	fail(why, why_bytes, "cannot start the trace session in", trace_dir);
+	session_close(session);
+	rmdir(session->home);
+	return false;
+}
+
+bool session_ready(struct session *session, char *why, size_t why_bytes)
+{
+	struct session_report report = {.good = false};
+
+	if (talk_receive(session->talk, &report, 3 * READY_SECONDS * 1000) && report.good)
+		return true;
+	snprintf(why, why_bytes, "%s",
+		report.result.warning[0] ? report.result.warning : "the trace session did not start");
+	session_close(session); /* nothing more will come */
+	return false;
+}
+
+const struct session_variable *session_environment(const struct session *session)
+{
+	return session->environment;
+}
+
+/* ---- events and end ---- */
+
+bool session_emit(struct session *session, enum cuward_event which, const void *event)
+{
+	char message[WIRE_BYTES_MAX];
+	size_t bytes = wire_put(message, sizeof(message), which, event);
+
+	return bytes && session->events >= 0 &&
+		send(session->events, message, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
+}
+
+/* The keeper's last report; one about the start may come before it. */
+static void last_report(struct session *session, struct session_report *report)
+{
+	do {
+		if (talk_receive(session->talk, report, (2 * STOP_SECONDS + 5) * 1000))
+			continue;
+		*report = (struct session_report){.good = false};
+		snprintf(report->result.warning, sizeof(report->result.warning),
+			"the trace session did not end in order; the trace may be cut");
+		kill(session->keeper, SIGKILL);
+		return;
+	} while (!report->last);
+}
+
+void session_stop(struct session *session, struct session_result *result)
+{
+	struct session_report report = {.good = false};
+
+	if (session->events >= 0)
+		close(session->events);
+	session->events = -1;
+	if (session->talk >= 0) {
+		shutdown(session->talk, SHUT_WR);
+		last_report(session, &report);
+	}
+	*result = report.result;
+	session_close(session);
+	if (session->keeper > 0)
+		waitpid(session->keeper, NULL, 0);
+	session->keeper = 0;
+}

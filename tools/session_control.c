@@ -1,0 +1,303 @@
+/*
+ * session_control.c - the process that tells the session daemon what to record; the only file of
+ * the command that includes the headers of liblttng-ctl.
+ *
+ * It runs under the daemon's uid, for root's own liblttng-ctl would look for the box's daemon. The
+ * library is loaded here and not linked: it brings libxml2 and ICU, which no other command needs.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "session_parts.h"
+
+#if !defined(CUWARD_WITHOUT_LTTNG) && __has_include(<lttng/lttng.h>)
+#include <lttng/lttng.h>
+
+#define SESSION "cuward"
+
+#define CONTROL_CALLS(X) \
+	X(lttng_session_daemon_alive) \
+	X(lttng_session_descriptor_local_create) \
+	X(lttng_create_session_ext) \
+	X(lttng_create_handle) \
+	X(lttng_channel_create) \
+	X(lttng_enable_channel) \
+	X(lttng_event_create) \
+	X(lttng_enable_event_with_exclusions) \
+	X(lttng_start_tracing) \
+	X(lttng_stop_tracing_no_wait) \
+	X(lttng_data_pending) \
+	X(lttng_list_channels) \
+	X(lttng_channel_get_discarded_event_count) \
+	X(lttng_channel_get_lost_packet_count) \
+	X(lttng_destroy_session_no_wait) \
+	X(lttng_strerror)
+
+static struct {
+#define X(name) __typeof__(&name) name;
+	CONTROL_CALLS(X)
+#undef X
+} ctl;
+
+static bool control_load(int talk)
+{
+	void *library = dlopen("liblttng-ctl.so.0", RTLD_NOW | RTLD_LOCAL);
+
+	if (!library) {
+		talk_bad(talk, "--trace needs liblttng-ctl: install the package lttng-tools (%s)",
+			dlerror());
+		return false;
+	}
+#define X(name) \
+	ctl.name = (__typeof__(ctl.name))dlsym(library, #name); \
+	if (!ctl.name) { \
+		talk_bad(talk, "--trace needs liblttng-ctl 2.13 or newer: it has no " #name); \
+		return false; \
+	}
+	CONTROL_CALLS(X)
+#undef X
+	return true;
+}
+
+/* ---- sizes ---- */
+
+struct channel_plan {
+	const char *name;
+	unsigned share; /* of 16 parts of the memory of one CPU */
+	unsigned buffers;
+	uint64_t buffer_bytes_max;
+};
+
+/* Floods get a channel of their own, so that they cannot push out what the quota report needs. */
+static const struct channel_plan channel_calls = {"calls", 13, 8, 1 << 20};
+static const struct channel_plan channel_memory = {"memory", 3, 4, 256 << 10};
+
+static const char *const flood_events[] = {
+	"cuward:launch", "cuward:copy", "cuward:sync", "cuward:gpu", "cuward:call"};
+#define FLOOD_EVENTS (sizeof(flood_events) / sizeof(flood_events[0]))
+
+#define BUFFERS_BYTES_MAX (128ull << 20)
+#define BUFFER_BYTES_MIN 4096ull
+
+/* LTTng makes buffers for each CPU that could ever be there: the last number of "0-127". */
+static unsigned cpus_possible(void)
+{
+	FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
+	long configured = sysconf(_SC_NPROCESSORS_CONF);
+	char text[256] = "";
+	const char *last;
+
+	if (file && !fgets(text, sizeof(text), file))
+		text[0] = 0;
+	if (file)
+		fclose(file);
+	last = strrchr(text, '-') ? strrchr(text, '-') + 1 : strrchr(text, ',');
+	if (last && atol(last) + 1 > configured)
+		configured = atol(last) + 1;
+	return configured > 0 ? configured : 1;
+}
+
+/* A quarter of what /dev/shm has free: other uids of the tree get buffers of the same size. */
+static uint64_t cpu_bytes(void)
+{
+	struct statvfs shm;
+	uint64_t bytes = BUFFERS_BYTES_MAX;
+
+	if (statvfs("/dev/shm", &shm) == 0 && (uint64_t)shm.f_bavail * shm.f_frsize / 4 < bytes)
+		bytes = (uint64_t)shm.f_bavail * shm.f_frsize / 4;
+	return bytes / cpus_possible();
+}
+
+static uint64_t buffer_bytes(const struct channel_plan *plan)
+{
+	uint64_t wanted = cpu_bytes() * plan->share / 16 / plan->buffers;
+	uint64_t bytes = BUFFER_BYTES_MIN;
+
+	while (bytes * 2 <= wanted && bytes * 2 <= plan->buffer_bytes_max)
+		bytes *= 2;
+	return bytes;
+}
+
+/* ---- set-up ---- */
+
+static struct lttng_domain domain = {.type = LTTNG_DOMAIN_UST, .buf_type = LTTNG_BUFFER_PER_UID};
+
+static int channel_add(struct lttng_handle *handle, const struct channel_plan *plan)
+{
+	struct lttng_channel *channel = ctl.lttng_channel_create(&domain);
+
+	if (!channel)
+		return -LTTNG_ERR_NOMEM;
+	snprintf(channel->name, sizeof(channel->name), "%s", plan->name);
+	channel->attr.overwrite = 0;
+	channel->attr.subbuf_size = buffer_bytes(plan);
+	channel->attr.num_subbuf = plan->buffers;
+	return ctl.lttng_enable_channel(handle, channel);
+}
+
+/* Exclusions only make sense with a pattern: cuward:* in the memory channel. */
+static int event_add(struct lttng_handle *handle, const char *channel, const char *name,
+	int excluded_count, char **excluded)
+{
+	struct lttng_event *event = ctl.lttng_event_create();
+
+	if (!event)
+		return -LTTNG_ERR_NOMEM;
+	event->type = LTTNG_EVENT_TRACEPOINT;
+	event->loglevel_type = LTTNG_EVENT_LOGLEVEL_ALL;
+	event->loglevel = -1;
+	snprintf(event->name, sizeof(event->name), "%s", name);
+	return ctl.lttng_enable_event_with_exclusions(
+		handle, event, channel, NULL, excluded_count, excluded);
+}
+
+static int events_add(struct lttng_handle *handle)
+{
+	char *excluded[FLOOD_EVENTS];
+	int result = 0;
+
+	for (size_t i = 0; i < FLOOD_EVENTS && result >= 0; i++) {
+		excluded[i] = (char *)flood_events[i];
+		result = event_add(handle, channel_calls.name, flood_events[i], 0, NULL);
+	}
+	if (result >= 0)
+		result = event_add(
+			handle, channel_memory.name, "cuward:*", FLOOD_EVENTS, excluded);
+	return result;
+}
+
+/* 0 or a negative LTTng error code; what it was doing then is in *step. */
+static int control_set_up(const struct session_plan *plan, struct lttng_handle **handle,
+	const char **step)
+{
+	struct lttng_session_descriptor *descriptor =
+		ctl.lttng_session_descriptor_local_create(SESSION, plan->trace_dir);
+	int result;
+
+	*step = "create a trace session";
+	if (!descriptor)
+		return -LTTNG_ERR_INVALID;
+	result = ctl.lttng_create_session_ext(descriptor);
+	if (result != LTTNG_OK)
+		return -result;
+	*handle = ctl.lttng_create_handle(SESSION, &domain);
+	if (!*handle)
+		return -LTTNG_ERR_NOMEM;
+	*step = "create trace buffers";
+	result = channel_add(*handle, &channel_calls);
+	if (result >= 0)
+		result = channel_add(*handle, &channel_memory);
+	if (result < 0)
+		return result;
+	*step = "enable the events";
+	result = events_add(*handle);
+	if (result < 0)
+		return result;
+	*step = "start the trace session";
+	return ctl.lttng_start_tracing(SESSION);
+}
+
+/* ---- stop ---- */
+
+/*
+ * Wait until all buffers are on disk. A process that was killed while it wrote an event leaves a
+ * buffer that never becomes readable; then no file grows any more, and waiting longer is in vain.
+ */
+static bool control_drain(const struct session_plan *plan)
+{
+	int64_t now = clock_ms(), deadline = now + STOP_SECONDS * 1000, grown = now, looked = now;
+	uint64_t size = 0;
+
+	while (ctl.lttng_data_pending(SESSION) == 1) {
+		usleep(2000);
+		now = clock_ms();
+		if (now - looked > 250) {
+			uint64_t size_now = tree_size(plan->trace_dir);
+
+			looked = now;
+			if (size_now != size)
+				grown = now;
+			size = size_now;
+		}
+		if (now > deadline || now - grown > 1000)
+			return false;
+	}
+	return true;
+}
+
+static uint64_t control_lost(struct lttng_handle *handle)
+{
+	struct lttng_channel *channels = NULL;
+	int count = ctl.lttng_list_channels(handle, &channels);
+	uint64_t sum = 0;
+
+	for (int i = 0; i < count; i++) {
+		uint64_t discarded = 0, packets = 0;
+
+		ctl.lttng_channel_get_discarded_event_count(&channels[i], &discarded);
+		ctl.lttng_channel_get_lost_packet_count(&channels[i], &packets);
+		sum += discarded + packets;
+	}
+	free(channels);
+	return sum;
+}
+
+static void control_stop(const struct session_plan *plan, struct lttng_handle *handle, int talk)
+{
+	struct session_report report = {.good = true};
+	int result = ctl.lttng_stop_tracing_no_wait(SESSION);
+
+	if (result < 0) {
+		talk_bad(talk, "the trace session did not stop: %s", ctl.lttng_strerror(result));
+		return;
+	}
+	report.result.complete = control_drain(plan);
+	report.result.lost = control_lost(handle);
+	if (!report.result.complete)
+		snprintf(report.result.warning, sizeof(report.result.warning),
+			"some trace buffers could not be read; a process may have been killed while "
+			"it wrote an event");
+	ctl.lttng_destroy_session_no_wait(SESSION);
+	talk_send(talk, &report);
+}
+
+void control_main(const struct session_plan *plan, int talk)
+{
+	struct lttng_handle *handle = NULL;
+	const char *step = "";
+	int result;
+
+	setenv("LTTNG_HOME", plan->home, 1);
+	if (!control_load(talk))
+		_exit(1);
+	while (ctl.lttng_session_daemon_alive() != 1)
+		usleep(1000); /* our keeper's patience is the limit */
+	talk_good(talk);
+	result = control_set_up(plan, &handle, &step);
+	if (result < 0) {
+		talk_bad(talk, "LTTng could not %s in %s: %s", step, plan->trace_dir,
+			ctl.lttng_strerror(result));
+		_exit(1);
+	}
+	talk_good(talk);
+	while (!talk_ended(talk, 60000))
+		;
+	control_stop(plan, handle, talk);
+	_exit(0);
+}
+
+#else
+
+void control_main(const struct session_plan *plan, int talk)
+{
+	(void)plan;
+	talk_bad(talk, "this cuward was built without LTTng, so --trace is not available");
+	_exit(1);
+}
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * session_keeper.c - the process that keeps a trace session: starts the daemon and its helpers,
+ * and ends them in order when `cuward run` says so or is gone, whatever killed it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "session_parts.h"
+
+struct child {
+	pid_t pid;
+	int talk;
+};
+
+struct keeper {
+	const struct session_plan *plan;
+	struct child daemon;
+	struct child control;
+	struct child emitter;
+	struct session_report report;
+};
+
+/* ---- children ---- */
+
+/* A child that dies with us. True in the parent; the body does not return. */
+static bool child_start(struct child *child, const struct session_plan *plan, bool drop,
+	void (*body)(const struct session_plan *plan, int talk))
+{
+	pid_t keeper = getpid();
+	sigset_t none;
+	int ends[2];
+
+	if (!talk_pair(ends))
+		return false;
+	child->pid = fork();
+	if (child->pid == 0) {
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		close(plan->talk);
+		close(ends[0]);
+		if (drop && !user_drop(&plan->user)) {
+			talk_bad(ends[1], "could not become the user nobody: %s", strerror(errno));
+			_exit(1);
+		}
+		prctl(PR_SET_PDEATHSIG, SIGTERM); /* a change of uid would have cleared it */
+		if (getppid() != keeper)
+			_exit(1);
+		body(plan, ends[1]);
+	}
+	close(ends[1]);
+	child->talk = ends[0];
+	return child->pid > 0;
+}
+
+static bool child_gone(struct child *child, int milliseconds)
+{
+	int64_t deadline = clock_ms() + milliseconds;
+
+	while (waitpid(child->pid, NULL, WNOHANG) == 0) {
+		if (clock_ms() > deadline)
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+/* Asked to end, then made to. */
+static void child_end(struct child *child, int signal_number, int milliseconds)
+{
+	if (child->pid <= 0)
+		return;
+	kill(child->pid, signal_number);
+	if (!child_gone(child, milliseconds)) {
+		kill(child->pid, SIGKILL);
+		waitpid(child->pid, NULL, 0);
+	}
+	close(child->talk);
+	child->pid = 0;
+}
+
+/* ---- the daemon ---- */
+
+static void daemon_main(const struct session_plan *plan, int talk)
+{
+	static const char *const folders[] = {"/usr/bin", "/usr/local/bin", "/usr/sbin"};
+	char *argv[] = {"lttng-sessiond", "--no-kernel", NULL};
+	struct rlimit files;
+	char path[64];
+
+	setenv("LTTNG_HOME", plan->home, 1);
+	setenv("HOME", plan->home, 1);
+	unsetenv("LD_PRELOAD");
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max; /* it holds two descriptors a CPU of each guest */
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	execvp(argv[0], argv);
+	for (unsigned i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		snprintf(path, sizeof(path), "%s/lttng-sessiond", folders[i]);
+		execv(path, argv);
+	}
+	talk_bad(talk, "--trace needs lttng-sessiond: install the package lttng-tools (%s)",
+		strerror(errno));
+	_exit(1);
+}
+
+/* ---- start ---- */
+
+static bool failed(struct keeper *keeper, const char *why)
+{
+	snprintf(keeper->report.result.warning, sizeof(keeper->report.result.warning), "%s", why);
+	return false;
+}
+
+/* A child's report about its start. A daemon that ended explains why the others wait in vain. */
+static bool child_ready(struct keeper *keeper, struct child *child)
+{
+	int64_t deadline = clock_ms() + READY_SECONDS * 1000;
+
+	while (!talk_receive(child->talk, &keeper->report, 20)) {
+		if (child_gone(&keeper->daemon, 0)) {
+			keeper->daemon.pid = 0;
+			if (talk_receive(keeper->daemon.talk, &keeper->report, 0))
+				return false;
+			return failed(keeper, "lttng-sessiond ended at once; run it by hand to see why");
+		}
+		if (clock_ms() > deadline || talk_ended(keeper->plan->talk, 0))
+			return failed(keeper, "the trace session did not start in time");
+	}
+	return keeper->report.good;
+}
+
+/* The control process reports twice: the daemon answers; the session records. */
+static bool keeper_start(struct keeper *keeper)
+{
+	const struct session_plan *plan = keeper->plan;
+
+	if (!child_start(&keeper->daemon, plan, true, daemon_main) ||
+		!child_start(&keeper->control, plan, true, control_main))
+		return false;
+	if (!child_ready(keeper, &keeper->control))
+		return false;
+	if (!child_start(&keeper->emitter, plan, false, emitter_main))
+		return false;
+	close(plan->events);
+	return child_ready(keeper, &keeper->control) && child_ready(keeper, &keeper->emitter);
+}
+
+/* ---- stop ---- */
+
+static void keeper_stop(struct keeper *keeper)
+{
+	if (!talk_receive(keeper->emitter.talk, &keeper->report, 2000))
+		child_end(&keeper->emitter, SIGKILL, 0);
+	shutdown(keeper->control.talk, SHUT_WR);
+	memset(&keeper->report, 0, sizeof(keeper->report));
+	if (!talk_receive(keeper->control.talk, &keeper->report, STOP_SECONDS * 1000 + 500))
+		snprintf(keeper->report.result.warning, sizeof(keeper->report.result.warning),
+			"the session daemon did not stop in time; the trace may be cut");
+}
+
+/* Whatever was started is ended; the home goes last. */
+static void keeper_clean(struct keeper *keeper)
+{
+	child_end(&keeper->emitter, SIGKILL, 0);
+	child_end(&keeper->control, SIGKILL, 0);
+	child_end(&keeper->daemon, SIGTERM, 1000);
+	tree_remove(keeper->plan->home);
+	tree_take_over(keeper->plan->trace_dir);
+	keeper->report.result.bytes = tree_size(keeper->plan->trace_dir);
+}
+
+static void close_others(const struct session_plan *plan)
+{
+	unsigned low = plan->talk < plan->events ? plan->talk : plan->events;
+	unsigned high = plan->talk < plan->events ? plan->events : plan->talk;
+
+	for (unsigned i = 3; i < high; i++) {
+		if (i != low)
+			close(i);
+	}
+	if (syscall(SYS_close_range, high + 1, ~0u, 0) != 0) {
+		for (unsigned i = high + 1; i < 4096; i++) /* a kernel before 5.9 */
+			close(i);
+	}
+}
+
+/* No terminal signal, no descriptor and no output of the command's is ours. */
+static void keeper_detach(const struct session_plan *plan)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t blocked;
+
+	setsid();
+	for (int i = 0; i < 3; i++)
+		dup2(null, i);
+	close_others(plan);
+	sigfillset(&blocked);
+	sigprocmask(SIG_SETMASK, &blocked, NULL);
+	signal(SIGCHLD, SIG_DFL);
+}
+
+void keeper_main(const struct session_plan *plan)
+{
+	struct keeper keeper = {.plan = plan};
+
+	keeper_detach(plan);
+	if (keeper_start(&keeper)) {
+		talk_good(plan->talk);
+		while (!talk_ended(plan->talk, 60000))
+			;
+		keeper_stop(&keeper);
+	} else if (!keeper.report.result.warning[0]) {
+		snprintf(keeper.report.result.warning, sizeof(keeper.report.result.warning),
+			"could not start the trace session: %s", strerror(errno));
+	}
+	keeper_clean(&keeper);
+	keeper.report.last = true;
+	talk_send(plan->talk, &keeper.report);
+	_exit(0);
+}
