@@ -39,8 +39,7 @@ cuda_include := $(shell tests/cuda_headers.sh)
 shim_sources := $(wildcard shim/*.c) $(wildcard shim/*.S)
 shim_objects := $(patsubst shim/%,$(B)/obj/shim/%.o,$(shim_sources))
 # The parts of the shim that the command needs too: text in, text out, no driver.
-shared_sources := $(wildcard shim/limit.c shim/settings.c shim/text.c shim/json.c shim/report*.c)
-shared_sources += shim/trace.c shim/calls.c
+shared_sources := $(wildcard $(addprefix shim/,calls.c json.c limit.c report*.c settings.c text.c trace.c))
 tool_sources := $(wildcard tools/*.c)
 tool_objects := $(patsubst tools/%,$(B)/obj/tools/%.o,$(tool_sources)) \
 	$(patsubst shim/%,$(B)/obj/tools/shim/%.o,$(shared_sources))

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "calls.h"
 #include "driver_calls.h"
 
 enum {
@@ -22,16 +23,10 @@ static uint16_t group_index[INDEX_SIZE]; /* number of the group plus 1, 0 empty 
 
 const char *report_call_name(const struct ledger_view *view, unsigned api)
 {
-	static const char *const names[] = {
-#define X(name, params, args) #name,
-		DRIVER_CALLS(X)
-#undef X
-	};
-
 	/* A ledger of another build numbers its calls otherwise. */
 	if (view->header->call_count != DRIVER_CALL_COUNT || api >= DRIVER_CALL_COUNT)
 		return NULL;
-	return names[api];
+	return call_name(api);
 }
 
 const char *report_kind_word(unsigned kind)

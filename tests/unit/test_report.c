@@ -1,4 +1,4 @@
-/* links: shim/report.c shim/report_leaks.c shim/report_text.c shim/report_host.c shim/json.c shim/text.c */
+/* links: shim/report.c shim/report_leaks.c shim/report_text.c shim/report_host.c shim/json.c shim/text.c shim/calls.c */
 /*
  * test_report.c - reports over ledgers made up in memory, against tests/golden/report_*; hostile
  * ledgers; and the writers of words and JSON below them.
