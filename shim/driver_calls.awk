@@ -6,6 +6,8 @@
 #
 #	X(name, (parameter declarations), (argument names))
 #
+# and for hooks that exist in many variants PARAMS_name and ARGS_name, the same by name.
+#
 # Everything else of cuward that must know the driver's functions is made from these rows. A
 # declaration this file cannot parse stops the build: a call that is silently missing here would
 # be a call without a quota.
@@ -56,6 +58,7 @@ function add_call(text, name, params, args, part, n, i)
 	if (name in row)
 		fail("declared twice", name)
 	row[name] = sprintf("X(%s, (%s), (%s))", name, params, args)
+	parts[name] = sprintf("#define PARAMS_%s (%s)\n#define ARGS_%s (%s)", name, params, name, args)
 	names[++count] = name
 }
 
@@ -98,5 +101,8 @@ END {
 	printf "#define DRIVER_CALLS(X)"
 	for (i = 1; i <= count; i++)
 		printf " \\\n\t%s", row[names[i]]
-	printf "\n#endif\n"
+	print "\n"
+	for (i = 1; i <= count; i++)
+		print parts[names[i]]
+	print "#endif"
 }

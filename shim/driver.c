@@ -1,0 +1,209 @@
+/*
+ * driver.c - finding and binding the real driver.
+ *
+ * The very library that the application opened is the one we call: its symbols are resolved
+ * through the application's own handle, or from the copy the loader already has in memory. We never
+ * search for a driver and never load one: a toolkit's stub would be as easily found as the driver.
+ */
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "lock.h"
+#include "lookup.h"
+
+static CUresult absent(void)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+struct driver real = {
+#define X(name, params, args) .name = (CUresult(*) params)(void *)absent,
+	DRIVER_CALLS(X)
+#undef X
+};
+
+const char *const driver_names[DRIVER_CALL_COUNT] = {
+#define X(name, params, args) #name,
+	DRIVER_CALLS(X)
+#undef X
+};
+
+static void *const entries[DRIVER_CALL_COUNT] = {
+#define X(name, params, args) (void *)name,
+	DRIVER_CALLS(X)
+#undef X
+};
+
+/* Functions of `real` by index: the struct is an array of pointers of one size. */
+_Static_assert(sizeof(struct driver) == DRIVER_CALL_COUNT * sizeof(void *), "no padding");
+
+static struct {
+	uint32_t lock;
+	bool loaded;
+	bool settled;
+	struct link_map *map;
+	char path[256];
+	/* Open addressing: driver pointer -> call + 1. Twice the calls, a power of two. */
+	uint16_t by_pointer[2048];
+} state;
+
+static void **slot_of(int call)
+{
+	return (void **)&real + call;
+}
+
+int driver_call(const char *name)
+{
+	int low = 0;
+	int high = DRIVER_CALL_COUNT - 1;
+
+	if (name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z')
+		return -1;
+	while (low <= high) {
+		int middle = (low + high) / 2;
+		const char *a = driver_names[middle];
+		const char *b = name;
+
+		while (*a && *a == *b)
+			a++, b++;
+		if (*a == *b)
+			return middle;
+		if ((unsigned char)*a < (unsigned char)*b)
+			low = middle + 1;
+		else
+			high = middle - 1;
+	}
+	return -1;
+}
+
+void *driver_entry(int call)
+{
+	return entries[call];
+}
+
+bool driver_has(int call)
+{
+	return *slot_of(call) != (void *)absent;
+}
+
+static unsigned pointer_hash(const void *pointer)
+{
+	return ((uintptr_t)pointer * 0x9e3779b97f4a7c15ull) >> 53;
+}
+
+int driver_call_at(const void *pointer)
+{
+	for (unsigned i = pointer_hash(pointer);; i = (i + 1) % 2048) {
+		int call = (int)__atomic_load_n(&state.by_pointer[i], __ATOMIC_ACQUIRE) - 1;
+
+		if (call < 0)
+			return -1;
+		if (*slot_of(call) == pointer)
+			return call;
+	}
+}
+
+/* Two names on one address would make the reverse map ambiguous: the first keeps it. */
+static void remember_pointer(int call)
+{
+	const void *pointer = *slot_of(call);
+	unsigned i = pointer_hash(pointer);
+
+	if (driver_call_at(pointer) >= 0)
+		return;
+	while (state.by_pointer[i])
+		i = (i + 1) % 2048;
+	__atomic_store_n(&state.by_pointer[i], call + 1, __ATOMIC_RELEASE);
+}
+
+/* Most loaders relocate the addresses in a dynamic section in place, some leave offsets. */
+static const char *dynamic_pointer(const struct link_map *map, ElfW(Addr) value)
+{
+	return (const char *)(value < map->l_addr ? map->l_addr + value : value);
+}
+
+static bool is_driver(const struct link_map *map)
+{
+	const char *strings = NULL;
+	const ElfW(Dyn) *soname = NULL;
+	const char *base;
+
+	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+		if (entry->d_tag == DT_STRTAB)
+			strings = dynamic_pointer(map, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_SONAME)
+			soname = entry;
+	}
+	if (soname && strings && strcmp(strings + soname->d_un.d_val, "libcuda.so.1") == 0)
+		return true;
+	base = strrchr(map->l_name, '/');
+	return strncmp(base ? base + 1 : map->l_name, "libcuda.so", 10) == 0;
+}
+
+/*
+ * Bind all names at once. They are looked up before our lock is taken: the loader has a lock of
+ * its own, and a constructor under it may call us.
+ */
+static bool adopt(void *handle, struct link_map *map)
+{
+	void *found[DRIVER_CALL_COUNT];
+
+	if (state.loaded && (state.settled || state.map == map))
+		return true;
+	dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD); /* a reference: it is never unloaded */
+	for (int call = 0; call < DRIVER_CALL_COUNT; call++)
+		found[call] = lookup_real(handle, driver_names[call]);
+	lock_take(&state.lock);
+	if (!state.loaded || (!state.settled && state.map != map)) {
+		memset(state.by_pointer, 0, sizeof(state.by_pointer));
+		for (int call = 0; call < DRIVER_CALL_COUNT; call++) {
+			__atomic_store_n(slot_of(call), found[call] ? found[call] : (void *)absent,
+				__ATOMIC_RELEASE);
+			if (found[call])
+				remember_pointer(call);
+		}
+		state.map = map;
+		strncpy(state.path, map->l_name, sizeof(state.path) - 1);
+		__atomic_store_n(&state.loaded, true, __ATOMIC_RELEASE);
+	}
+	lock_give_back(&state.lock);
+	return true;
+}
+
+bool driver_adopt(void *handle, const void *symbol)
+{
+	struct link_map *map = NULL;
+	Dl_info info;
+
+	if (!dladdr1(symbol, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !is_driver(map))
+		return false;
+	return adopt(handle, map);
+}
+
+bool driver_find(void)
+{
+	struct link_map *map = NULL;
+	void *handle;
+
+	if (likely(__atomic_load_n(&state.loaded, __ATOMIC_ACQUIRE)))
+		return true;
+	handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	if (!handle)
+		handle = dlopen("libcuda.so", RTLD_LAZY | RTLD_NOLOAD);
+	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+		return false;
+	return adopt(handle, map);
+}
+
+void driver_settle(void)
+{
+	state.settled = true;
+}
+
+const char *driver_path(void)
+{
+	return state.path;
+}

@@ -1,0 +1,64 @@
+/*
+ * driver.h - the real driver: every function of it under its own name, and what we know of it.
+ *
+ * `real.cuMemAlloc_v2(...)` is the way out. Members are never NULL: a function that the driver
+ * lacks answers CUDA_ERROR_NOT_SUPPORTED, and driver_has() tells.
+ */
+#ifndef CUWARD_DRIVER_H
+#define CUWARD_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda_headers.h"
+#include "driver_calls.h"
+
+struct driver {
+#define X(name, params, args) CUresult (*name) params;
+	DRIVER_CALLS(X)
+#undef X
+};
+
+/* Index of each call in the table, the `api` of records and trace events. */
+enum call {
+#define X(name, params, args) CALL_##name,
+	DRIVER_CALLS(X)
+#undef X
+};
+
+/* One default or strong hook per call; see entry.c. */
+#define X(name, params, args) CUresult on_##name params;
+DRIVER_CALLS(X)
+#undef X
+
+extern struct driver real;
+extern const char *const driver_names[DRIVER_CALL_COUNT];
+
+/* Index of a call by its exact exported name, -1 for any other text. */
+int driver_call(const char *name);
+
+/* Our entry for a call: what applications get in place of the driver's function. */
+void *driver_entry(int call);
+
+/* The driver's function behind a pointer it handed out: a call, or -1. */
+int driver_call_at(const void *pointer);
+
+/* Does the loaded driver export it? */
+bool driver_has(int call);
+
+/* Use the driver that is already loaded in this process, if there is one. Never loads a file. */
+bool driver_find(void);
+
+/*
+ * A look-up of a cu* name in some library gave `symbol`: if that library is a CUDA driver, use
+ * it (the first one that initialises stays). False: it is some other library.
+ */
+bool driver_adopt(void *handle, const void *symbol);
+
+/* cuInit succeeded on the current driver: it stays for the life of the process. */
+void driver_settle(void);
+
+/* Path of the driver library in use, "" before. */
+const char *driver_path(void);
+
+#endif

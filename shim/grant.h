@@ -1,0 +1,81 @@
+/*
+ * grant.h - the order of things for a call that takes or frees memory, written once:
+ *
+ *	take:  quota -> record in flight -> driver -> true up -> record live -> trace
+ *	free:  record claimed -> driver -> record gone -> quota -> trace
+ *
+ * A hook opens, calls the driver, and closes with the driver's answer; see hook_mem.c.
+ */
+#ifndef CUWARD_GRANT_H
+#define CUWARD_GRANT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver.h"
+#include "guest.h"
+
+struct grant {
+	struct thread *thread;
+	uint64_t bytes;
+	uint64_t stream;   /* for the trace */
+	uint64_t began_ns; /* CPU clock, only when traced */
+	uint32_t record;
+	int32_t device;    /* index, -1 unknown */
+	bool charged;
+};
+
+/* What a request is for, where it is not plain memory of the current device. */
+struct grant_request {
+	enum cuward_kind kind;
+	enum record_class class;
+	uint64_t bytes;
+	int device;        /* index, -1 unknown */
+	CUcontext context; /* that owns it, NULL if none does */
+	bool charged;      /* counts against the device's limit */
+	uint64_t stream;
+};
+
+/*
+ * May the current device give `bytes`? CUDA_SUCCESS: call the driver, then grant_close().
+ * CUDA_ERROR_OUT_OF_MEMORY: refused, noted and traced; do not call the driver and do not close.
+ */
+CUresult grant_open(struct grant *grant, enum cuward_kind kind, uint64_t bytes);
+CUresult grant_open_for(struct grant *grant, const struct grant_request *request);
+
+/*
+ * The size became known to be another one. False: that is over the limit; the refusal is noted, the
+ * caller frees the memory and closes with CUDA_ERROR_OUT_OF_MEMORY.
+ */
+bool grant_resize(struct grant *grant, uint64_t bytes);
+
+/* The driver answered. Returns its answer. */
+CUresult grant_close(struct grant *grant, CUresult result, uint64_t handle);
+
+struct release {
+	struct thread *thread;
+	uint64_t handle;
+	uint64_t began_ns;
+	uint32_t record; /* LEDGER_NO_RECORD: not ours to account */
+	enum record_class class;
+};
+
+/* The driver is about to be told to free this. Then call it, always. */
+void release_open(struct release *release, enum record_class class, uint64_t handle);
+
+/* The driver answered. Returns its answer. */
+CUresult release_close(struct release *release, CUresult result);
+
+/* A context is about to die: afterwards, sweep what it owned and what was made before epoch. */
+uint32_t grant_sweep_epoch(void);
+void grant_sweep(CUcontext context, uint32_t epoch);
+
+/*
+ * Objects are counted, not charged. After the driver made one: owner is the context it dies with,
+ * NULL if none. Its end: grant_object_open(), the driver, release_close().
+ */
+void grant_object_created(enum cuward_object kind, uint64_t handle, int device, CUcontext owner);
+void grant_object_open(struct release *release, enum cuward_object kind, uint64_t handle);
+bool grant_object_find(enum cuward_object kind, uint64_t handle, struct ledger_record *copy);
+
+#endif

@@ -1,0 +1,286 @@
+/*
+ * guest.c - the life of the process we are in, up to where it is attached to a driver.
+ */
+#include "guest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "limit.h"
+#include "log.h"
+#include "lookup.h"
+#include "settings.h"
+#include "share.h"
+#include "site.h"
+#include "trace.h"
+
+#define THREADS_MAX 65536u
+
+struct guest guest __attribute__((aligned(4096)));
+__thread struct thread *guest_thread_pointer;
+
+/* Where there is no memory at all, calls still go through one place that can refuse. */
+static struct thread last_resort;
+static struct ledger_thread last_resort_counts;
+
+uint64_t guest_clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+uint64_t guest_realtime_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+void guest_find(enum cuward_finding finding)
+{
+	if (guest.header)
+		__atomic_fetch_add(&guest.header->findings[finding], 1, __ATOMIC_RELAXED);
+}
+
+/* ---- the first CUDA call ---- */
+
+static void copy_command(struct process_identity *who, char *argv, size_t argv_bytes)
+{
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t count = fd < 0 ? 0 : read(fd, argv, argv_bytes - 1);
+	const char *base;
+
+	if (fd >= 0)
+		close(fd);
+	argv[count > 0 ? count : 0] = '\0';
+	base = strrchr(argv, '/');
+	snprintf(who->command, sizeof(who->command), "%s", base ? base + 1 : argv);
+}
+
+static void refuse(const char *why)
+{
+	guest.refused = true;
+	if (guest.header) {
+		snprintf(guest.header->refusal, sizeof(guest.header->refusal), "%s", why);
+		guest_find(FINDING_LIMIT_REFUSED);
+	}
+	log_line(LOG_ERROR, "%s", why);
+}
+
+/* What can be checked without a driver. */
+static void check_settings(void)
+{
+	struct limit limit;
+	char why[200];
+	char line[256];
+
+	if (settings_overlong() >= 0) {
+		snprintf(line, sizeof(line), "%s is too long", settings_variable(settings_overlong()));
+		refuse(line);
+	} else if (!limit_parse(&limit, settings_get(SETTING_memory), why, sizeof(why))) {
+		snprintf(line, sizeof(line), "CUWARD_MEMORY: %s", why);
+		refuse(line);
+	} else if (strcmp(settings_get(SETTING_job_memory), "none") != 0) {
+		refuse("CUWARD_JOB_MEMORY: limits of a whole job cannot be enforced by this version");
+	} else if (strcmp(settings_get(SETTING_on_limit), "deny") != 0) {
+		refuse("CUWARD_ON_LIMIT: only deny is known to this version");
+	} else if (strcmp(settings_get(SETTING_managed), "charge") != 0 &&
+	           strcmp(settings_get(SETTING_managed), "ignore") != 0) {
+		refuse("CUWARD_MANAGED: must be charge or ignore");
+	}
+}
+
+static void forget(void)
+{
+	memset(&guest, 0, sizeof(guest));
+	guest_thread_pointer = NULL;
+	ledger_forget();
+	share_forget();
+	site_forget();
+}
+
+/* A kernel that wipes on fork has done this already. */
+static void in_forked_child(void)
+{
+	trace_stop();
+	lookup_publish(NULL);
+	forget();
+}
+
+static void register_fork_handler(void)
+{
+	static bool registered;
+
+	if (!registered)
+		pthread_atfork(NULL, NULL, in_forked_child);
+	registered = true;
+}
+
+static void open_ledger(void)
+{
+	struct process_identity who = { 0 };
+	char argv[sizeof(guest.header->argv)];
+	char why[256] = "";
+
+	share_identify(&who);
+	who.start_realtime_ns = guest_realtime_ns();
+	copy_command(&who, argv, sizeof(argv));
+	snprintf(who.job, sizeof(who.job), "%s", settings_get(SETTING_job));
+	snprintf(who.labels, sizeof(who.labels), "%s", settings_get(SETTING_label));
+	guest.header = ledger_open(&who, why, sizeof(why));
+	if (!guest.header)
+		return;
+	memcpy(guest.header->argv, argv, sizeof(argv));
+	strncpy(guest.header->version_text, CUWARD_VERSION, sizeof(guest.header->version_text) - 1);
+	if (why[0]) {
+		guest_find(FINDING_SHARE_UNAVAILABLE);
+		log_line(LOG_WARN, "%s; this process keeps its books in private memory", why);
+	}
+	lookup_publish(guest.header);
+}
+
+static void start_locked(void)
+{
+	share_wipe_on_fork(&guest, sizeof(guest));
+	guest.threads = share_private(THREADS_MAX * sizeof(struct thread));
+	if (guest.threads)
+		share_wipe_on_fork(guest.threads, THREADS_MAX * sizeof(struct thread));
+	register_fork_handler();
+	open_ledger();
+	check_settings();
+	if ((!guest.header || !guest.threads) && settings_is_set(SETTING_memory))
+		refuse("no memory for the books of cuward, and a limit was asked for");
+	__atomic_store_n(&guest.pid, getpid(), __ATOMIC_RELEASE);
+}
+
+static bool thread_is_dead(const struct thread *thread, uint32_t tid)
+{
+	return thread->tid == tid || (syscall(SYS_tgkill, guest.pid, thread->tid, 0) != 0 && errno == ESRCH);
+}
+
+/* With many threads come and gone, look for a dead one's block before taking a new one. */
+static struct thread *adopt_dead(uint32_t tid)
+{
+	static uint32_t next;
+
+	if (guest.thread_count < 64)
+		return NULL;
+	for (int tries = 0; tries < 8; tries++) {
+		struct thread *thread = &guest.threads[next++ % guest.thread_count];
+
+		if (thread->counts && thread_is_dead(thread, tid))
+			return thread;
+	}
+	return NULL;
+}
+
+static struct thread *thread_locked(uint32_t tid)
+{
+	struct thread *thread = adopt_dead(tid);
+
+	if (!thread && guest.thread_count < THREADS_MAX) {
+		thread = &guest.threads[guest.thread_count];
+		thread->number = guest.thread_count++;
+		thread->counts = ledger_thread(thread->number);
+	}
+	if (!thread || !thread->counts)
+		return NULL;
+	thread->tid = tid;
+	thread->counts->tid = tid;
+	thread->call = 0;
+	thread->context = NULL;
+	thread->epoch = guest.epoch - 1;
+	thread->traced = false;
+	return thread;
+}
+
+struct thread *guest_enter(void)
+{
+	struct thread *thread = NULL;
+	int saved = errno;
+
+	settings_read();
+	if (settings_get(SETTING_disable)[0] == '1') {
+		driver_find();
+		return NULL;
+	}
+	driver_find();
+	lock_take(&guest.lock);
+	if (!guest.pid)
+		start_locked();
+	if (guest.header && guest.threads)
+		thread = thread_locked(syscall(SYS_gettid));
+	lock_give_back(&guest.lock);
+	if (!thread) {
+		thread = &last_resort;
+		thread->counts = &last_resort_counts;
+	}
+	guest_thread_pointer = thread;
+	errno = saved;
+	return thread;
+}
+
+bool guest_may_start(void)
+{
+	return !guest.refused;
+}
+
+/* ---- what the current thread works on ---- */
+
+int guest_device_index(CUdevice handle)
+{
+	/* A handle is the ordinal on every driver known; look it up all the same. */
+	if (handle >= 0 && (uint32_t)handle < guest.device_count && guest.devices[handle].handle == handle)
+		return handle;
+	for (uint32_t i = 0; i < guest.device_count; i++) {
+		if (guest.devices[i].handle == handle)
+			return i;
+	}
+	return -1;
+}
+
+int guest_current_device(struct thread *thread, CUcontext *context)
+{
+	CUcontext current = NULL;
+	CUdevice handle;
+
+	*context = NULL;
+	if (real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
+		return -1;
+	*context = current;
+	if (likely(current == thread->context && thread->epoch == guest.epoch))
+		return thread->device;
+	if (real.cuCtxGetDevice(&handle) != CUDA_SUCCESS)
+		return -1;
+	thread->device = guest_device_index(handle);
+	thread->epoch = guest.epoch;
+	thread->context = current;
+	return thread->device;
+}
+
+uint32_t guest_trace_key(struct thread *thread)
+{
+	uint32_t key = guest.key | (thread->number & 0xfff);
+
+	if (unlikely(!thread->traced)) {
+		char name[16] = "";
+		struct event_thread event = {
+			.thread = key, .process = guest.key, .tid = thread->tid, .name = name,
+		};
+
+		thread->traced = true;
+		thread->counts->thread = key;
+		pthread_getname_np(pthread_self(), name, sizeof(name));
+		trace_thread(&event);
+	}
+	return key;
+}

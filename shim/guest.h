@@ -1,0 +1,99 @@
+/*
+ * guest.h - the process we are in: its threads, its devices, and its life from the first CUDA
+ * call to the last handler.
+ *
+ * All state lies in memory that is zero in a forked child, so a child starts as a process that
+ * never called CUDA, whatever kind of fork made it.
+ */
+#ifndef CUWARD_GUEST_H
+#define CUWARD_GUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuward/ledger.h"
+#include "driver.h"
+#include "ledger.h"
+#include "lock.h"
+
+/* One thread that calls CUDA. */
+struct thread {
+	struct ledger_thread *counts; /* NULL: a forked child, start again */
+	uint32_t call;                /* the call it is in, + 1: its own calls in there are not ours */
+	uint32_t number;
+	const void *caller; /* return address of that call */
+	CUcontext context;  /* the current one when last asked, and its device ... */
+	int32_t device;
+	uint32_t epoch; /* ... valid while no context was destroyed since */
+	uint32_t tid;
+	bool traced; /* its `thread` event is out */
+	struct ledger_spares spares;
+} __attribute__((aligned(64)));
+
+struct guest_device {
+	CUdevice handle;
+	uint64_t limit; /* bytes, BYTES_NONE without one */
+	uint64_t *word; /* what we hold: in our slot, or private where there is none */
+	struct ledger_device *ledger;
+};
+
+struct guest {
+	uint32_t pid; /* 0 before the first CUDA call, and in a forked child */
+	uint32_t lock;
+	uint32_t attaching; /* lock of guest_attach() */
+	bool attached; /* cuInit succeeded; devices and limits are known */
+	bool refused;  /* configuration refused: nothing is granted */
+	bool ended;
+	uint32_t thread_count;
+	uint32_t epoch; /* context destructions begun */
+	uint32_t correlation; /* launches and copies traced */
+	uint32_t captures;    /* stream captures that may be active */
+	uint32_t key; /* of this process image in traces; threads add their number */
+	uint32_t device_count;
+	struct thread *threads;
+	struct ledger_header *header;
+	struct slot *slot;
+	struct guest_device devices[SLOT_DEVICES];
+	uint64_t private_words[SLOT_DEVICES];
+};
+
+extern struct guest guest;
+extern __thread struct thread *guest_thread_pointer __attribute__((visibility("hidden")));
+
+/* First call of this thread, or of this process. NULL: cuward is switched off. */
+struct thread *guest_enter(void);
+
+static inline struct thread *guest_thread(void)
+{
+	struct thread *thread = guest_thread_pointer;
+
+	if (likely(thread && thread->counts))
+		return thread;
+	return guest_enter();
+}
+
+/* May the process use CUDA at all? False: its configuration is refused, and that was said. */
+bool guest_may_start(void);
+
+/* cuInit succeeded: find devices, take a slot, resolve limits, start tracing. False: refused. */
+bool guest_attach(void);
+
+/* Index of the device with this driver handle; -1 unknown. */
+int guest_device_index(CUdevice handle);
+
+/* Device of the context that is current on this thread, and that context; -1 without one. */
+int guest_current_device(struct thread *thread, CUcontext *context);
+
+/* Key of the calling thread in traces; emits its `thread` event before the first use. */
+uint32_t guest_trace_key(struct thread *thread);
+
+/* Something worth telling happened. */
+void guest_find(enum cuward_finding finding);
+
+/* The orderly end: report written, slot given back. Once; nothing in other processes' memory. */
+void guest_end(int status);
+
+uint64_t guest_clock_ns(void);    /* CLOCK_MONOTONIC */
+uint64_t guest_realtime_ns(void); /* CLOCK_REALTIME_COARSE */
+
+#endif

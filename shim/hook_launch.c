@@ -1,0 +1,67 @@
+/*
+ * hook_launch.c - kernels and graphs. Without tracing a launch is counted by its entry, and here
+ * only passes.
+ */
+#include "names.h"
+#include "traced.h"
+
+struct launch {
+	CUfunction function;
+	unsigned int grid[3];
+	unsigned int block[3];
+	unsigned int shared_bytes;
+	uint64_t stream;
+};
+
+static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult result,
+	uint64_t began_ns, const struct launch *launch)
+{
+	struct event_launch event = {
+		.thread = guest_trace_key(guest_thread()), .api = call, .device = traced_device(),
+		.result = result, .duration_ns = traced_duration(began_ns),
+		.function = launch->function ? names_of((uint64_t)launch->function) : 0,
+		.grid_x = launch->grid[0], .grid_y = launch->grid[1], .grid_z = launch->grid[2],
+		.block_x = launch->block[0], .block_y = launch->block[1], .block_z = launch->block[2],
+		.shared_bytes = launch->shared_bytes, .stream = launch->stream,
+		.correlation = traced_correlation(),
+	};
+
+	trace_define_api(guest.key, call);
+	trace_launch(&event);
+	return result;
+}
+
+#define LAUNCH(name, ...) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		uint64_t cw_began_ns; \
+		CUresult cw_result; \
+\
+		if (likely(!trace_on)) \
+			return real.name ARGS_##name; \
+		cw_began_ns = guest_clock_ns(); \
+		cw_result = real.name ARGS_##name; \
+		return traced_launch(CALL_##name, cw_result, cw_began_ns, &(struct launch){ __VA_ARGS__ }); \
+	}
+
+#define SHAPE \
+	.grid = { gridDimX, gridDimY, gridDimZ }, .block = { blockDimX, blockDimY, blockDimZ }, \
+	.shared_bytes = sharedMemBytes, .function = f
+#define CONFIG_SHAPE \
+	.grid = { config->gridDimX, config->gridDimY, config->gridDimZ }, \
+	.block = { config->blockDimX, config->blockDimY, config->blockDimZ }, \
+	.shared_bytes = config->sharedMemBytes, .function = f
+
+LAUNCH(cuLaunchKernel, SHAPE, .stream = traced_stream(hStream, false))
+LAUNCH(cuLaunchKernel_ptsz, SHAPE, .stream = traced_stream(hStream, true))
+LAUNCH(cuLaunchCooperativeKernel, SHAPE, .stream = traced_stream(hStream, false))
+LAUNCH(cuLaunchCooperativeKernel_ptsz, SHAPE, .stream = traced_stream(hStream, true))
+LAUNCH(cuLaunchKernelEx, CONFIG_SHAPE, .stream = traced_stream(config->hStream, false))
+LAUNCH(cuLaunchKernelEx_ptsz, CONFIG_SHAPE, .stream = traced_stream(config->hStream, true))
+LAUNCH(cuLaunch, .grid = { 1, 1, 1 }, .function = f, .stream = 1)
+LAUNCH(cuLaunchGrid, .grid = { grid_width, grid_height, 1 }, .function = f, .stream = 1)
+LAUNCH(cuLaunchGridAsync, .grid = { grid_width, grid_height, 1 }, .function = f,
+	.stream = traced_stream(hStream, false))
+LAUNCH(cuLaunchCooperativeKernelMultiDevice, .grid = { numDevices, 1, 1 })
+LAUNCH(cuGraphLaunch, .stream = traced_stream(hStream, false))
+LAUNCH(cuGraphLaunch_ptsz, .stream = traced_stream(hStream, true))

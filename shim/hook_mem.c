@@ -1,0 +1,167 @@
+/*
+ * hook_mem.c - linear, pitched, managed and pinned memory, and its frees.
+ */
+#include <string.h>
+
+#include "grant.h"
+#include "settings.h"
+
+CUresult on_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+	struct grant grant;
+	CUresult result = grant_open(&grant, KIND_DEVICE, bytesize);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real.cuMemAlloc_v2(dptr, bytesize);
+	return grant_close(&grant, result, result == CUDA_SUCCESS ? *dptr : 0);
+}
+
+CUresult on_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
+{
+	struct grant grant;
+	CUresult result = grant_open(&grant, KIND_DEVICE, bytesize);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real.cuMemAlloc(dptr, bytesize);
+	return grant_close(&grant, result, result == CUDA_SUCCESS ? *dptr : 0);
+}
+
+/* Bytes asked for; the driver pads rows, and only its answer tells how far. */
+static uint64_t pitched_bytes(uint64_t pitch, uint64_t height)
+{
+	uint64_t bytes;
+
+	return __builtin_mul_overflow(pitch, height, &bytes) ? UINT64_MAX : bytes;
+}
+
+CUresult on_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+	unsigned int ElementSizeBytes)
+{
+	struct grant grant;
+	CUdeviceptr pointer = 0;
+	size_t pitch = 0;
+	CUresult result = grant_open(&grant, KIND_DEVICE, pitched_bytes(WidthInBytes, Height));
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real.cuMemAllocPitch_v2(dptr ? &pointer : NULL, pPitch ? &pitch : NULL, WidthInBytes,
+		Height, ElementSizeBytes);
+	if (result == CUDA_SUCCESS && !grant_resize(&grant, pitched_bytes(pitch, Height))) {
+		real.cuMemFree_v2(pointer);
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (result == CUDA_SUCCESS) {
+		*dptr = pointer;
+		*pPitch = pitch;
+	}
+	return grant_close(&grant, result, pointer);
+}
+
+CUresult on_cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
+	unsigned int Height, unsigned int ElementSizeBytes)
+{
+	struct grant grant;
+	CUdeviceptr_v1 pointer = 0;
+	unsigned int pitch = 0;
+	CUresult result = grant_open(&grant, KIND_DEVICE, pitched_bytes(WidthInBytes, Height));
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real.cuMemAllocPitch(dptr ? &pointer : NULL, pPitch ? &pitch : NULL, WidthInBytes,
+		Height, ElementSizeBytes);
+	if (result == CUDA_SUCCESS && !grant_resize(&grant, pitched_bytes(pitch, Height))) {
+		real.cuMemFree(pointer);
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (result == CUDA_SUCCESS) {
+		*dptr = pointer;
+		*pPitch = pitch;
+	}
+	return grant_close(&grant, result, pointer);
+}
+
+/* Memory of a kind that may not count against the limit; owned by the current context. */
+static CUresult open_uncharged(struct grant *grant, enum cuward_kind kind, uint64_t bytes)
+{
+	struct grant_request request = {
+		.kind = kind, .class = CLASS_MEMORY, .bytes = bytes, .device = -1,
+	};
+
+	guest_current_device(guest_thread(), &request.context);
+	return grant_open_for(grant, &request);
+}
+
+CUresult on_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+{
+	struct grant grant;
+	CUresult result = strcmp(settings_get(SETTING_managed), "ignore") == 0 ?
+		open_uncharged(&grant, KIND_MANAGED, bytesize) :
+		grant_open(&grant, KIND_MANAGED, bytesize);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real.cuMemAllocManaged(dptr, bytesize, flags);
+	return grant_close(&grant, result, result == CUDA_SUCCESS ? *dptr : 0);
+}
+
+CUresult on_cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct release release;
+
+	release_open(&release, CLASS_MEMORY, dptr);
+	return release_close(&release, real.cuMemFree_v2(dptr));
+}
+
+CUresult on_cuMemFree(CUdeviceptr_v1 dptr)
+{
+	struct release release;
+
+	release_open(&release, CLASS_MEMORY, dptr);
+	return release_close(&release, real.cuMemFree(dptr));
+}
+
+/* ---- host memory: charged to no GPU ---- */
+
+#define PINNED_ALLOC(name) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		struct grant cw_grant; \
+		CUresult cw_result = open_uncharged(&cw_grant, KIND_PINNED, bytesize); \
+\
+		if (cw_result != CUDA_SUCCESS) \
+			return cw_result; \
+		cw_result = real.name ARGS_##name; \
+		return grant_close(&cw_grant, cw_result, cw_result == CUDA_SUCCESS ? (uint64_t)*pp : 0); \
+	}
+
+PINNED_ALLOC(cuMemAllocHost)
+PINNED_ALLOC(cuMemAllocHost_v2)
+PINNED_ALLOC(cuMemHostAlloc)
+
+#define PINNED_REGISTER(name) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		struct grant cw_grant; \
+		CUresult cw_result = open_uncharged(&cw_grant, KIND_PINNED, bytesize); \
+\
+		if (cw_result != CUDA_SUCCESS) \
+			return cw_result; \
+		return grant_close(&cw_grant, real.name ARGS_##name, (uint64_t)p); \
+	}
+
+PINNED_REGISTER(cuMemHostRegister)
+PINNED_REGISTER(cuMemHostRegister_v2)
+
+#define PINNED_FREE(name) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		struct release cw_release; \
+\
+		release_open(&cw_release, CLASS_MEMORY, (uint64_t)p); \
+		return release_close(&cw_release, real.name ARGS_##name); \
+	}
+
+PINNED_FREE(cuMemFreeHost)
+PINNED_FREE(cuMemHostUnregister)

@@ -1,0 +1,464 @@
+/*
+ * ledger.c - the slab of records, its file, and the counters beside it; the index is index.c.
+ */
+#include "ledger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "driver_calls.h"
+#include "index.h"
+#include "lock.h"
+#include "report.h"
+#include "share.h"
+
+#define FILE_BYTES (LEDGER_RECORDS_OFFSET + (uint64_t)LEDGER_RECORDS_MAX * sizeof(struct ledger_record))
+#define FILE_BYTES_LEAST (LEDGER_RECORDS_OFFSET + (1ull << 20))
+
+/* Records at and above this number are private: the file could not grow. */
+#define PRIVATE_FIRST (1u << 30)
+#define PRIVATE_MAX (16u << 20)
+
+_Static_assert(DRIVER_CALL_COUNT <= LEDGER_CALLS_MAX, "thread blocks hold every call");
+
+static struct {
+	char *base; /* the mapping: the ledger file, or private memory */
+	struct ledger_header *header;
+	struct ledger_record *records;
+	struct ledger_record *private_records;
+	uint64_t mapped_bytes;
+	uint32_t lock; /* of everything below */
+	uint32_t allocated; /* records the file has room for */
+	uint32_t private_count;
+	uint32_t free_record; /* free list + 1, linked by `handle` */
+	uint32_t threads_allocated;
+	uint64_t sites_allocated;
+	bool in_file;
+	dev_t device;
+	ino_t inode;
+	char name[96];
+	char job[128];
+} ledger __attribute__((aligned(4096)));
+
+/* ---- the file ---- */
+
+static int open_folder(char *why, size_t why_bytes)
+{
+	int top = share_folder(why, why_bytes);
+	int folder;
+
+	if (top < 0)
+		return -1;
+	folder = share_job_folder(top, ledger.job);
+	if (folder < 0)
+		snprintf(why, why_bytes, "cannot make the folder of job \"%s\": %s", ledger.job,
+			strerror(errno));
+	close(top);
+	return folder;
+}
+
+/* A free name: an image before ours with this pid and start left its file when it called exec. */
+static int create_file(int folder, struct process_identity *who)
+{
+	int fd;
+
+	do {
+		snprintf(ledger.name, sizeof(ledger.name), "%u-%u-%llu.ledger", who->pid, who->image,
+			(unsigned long long)who->start_ticks);
+		fd = openat(folder, ledger.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	} while (fd < 0 && errno == EEXIST && ++who->image < 10000);
+	return fd;
+}
+
+/* Address space may be limited (ulimit -v): a smaller window holds fewer records. */
+static char *map_file(int fd)
+{
+	char *base = NULL;
+
+	for (uint64_t bytes = FILE_BYTES; !base && bytes >= FILE_BYTES_LEAST;
+	     bytes = LEDGER_RECORDS_OFFSET + (bytes - LEDGER_RECORDS_OFFSET) / 4) {
+		base = fd < 0 ? share_private(bytes) : share_map(fd, 0, bytes);
+		ledger.mapped_bytes = bytes;
+	}
+	return base;
+}
+
+static bool open_file(struct process_identity *who, char *why, size_t why_bytes)
+{
+	int folder = open_folder(why, why_bytes);
+	int fd = folder < 0 ? -1 : create_file(folder, who);
+	struct stat status;
+	int error = fd < 0 ? -errno : 0;
+
+	if (folder < 0)
+		return false;
+	if (!error)
+		error = share_allocate(fd, 0, sizeof(struct ledger_header));
+	if (!error && fstat(fd, &status) == 0) {
+		ledger.device = status.st_dev;
+		ledger.inode = status.st_ino;
+		ledger.base = map_file(fd);
+	}
+	if (!ledger.base) {
+		snprintf(why, why_bytes, "cannot make the ledger %s: %s", ledger.name,
+			strerror(error ? -error : ENOMEM));
+		if (fd >= 0)
+			unlinkat(folder, ledger.name, 0);
+	}
+	if (fd >= 0)
+		close(fd);
+	close(folder);
+	ledger.in_file = ledger.base != NULL;
+	return ledger.in_file;
+}
+
+struct ledger_header *ledger_open(const struct process_identity *who, char *why, size_t why_bytes)
+{
+	struct process_identity self = *who;
+
+	share_wipe_on_fork(&ledger, sizeof(ledger));
+	snprintf(ledger.job, sizeof(ledger.job), "%s", who->job);
+	if (!open_file(&self, why, why_bytes))
+		ledger.base = map_file(-1);
+	if (!ledger.base || !index_open())
+		return NULL;
+	ledger.header = (struct ledger_header *)ledger.base;
+	ledger.records = (struct ledger_record *)(ledger.base + LEDGER_RECORDS_OFFSET);
+	ledger.header->version = CUWARD_LAYOUT_VERSION;
+	ledger.header->header_bytes = sizeof(struct ledger_header);
+	ledger.header->record_bytes = sizeof(struct ledger_record);
+	ledger.header->call_count = DRIVER_CALL_COUNT;
+	ledger.header->slot = SLOT_COUNT;
+	ledger.header->who = self;
+	__atomic_store_n(&ledger.header->magic, LEDGER_MAGIC, __ATOMIC_RELEASE);
+	return ledger.header;
+}
+
+bool ledger_is_open(void)
+{
+	return ledger.header != NULL;
+}
+
+/* Give the file room for [offset, offset + bytes). It is found by its name again: a descriptor
+ * kept open would be one the guest can see and close. */
+static bool grow(uint64_t offset, uint64_t bytes)
+{
+	char why[256];
+	struct stat status;
+	int folder;
+	int fd;
+	bool grown = false;
+
+	if (offset + bytes > ledger.mapped_bytes)
+		return false;
+	if (!ledger.in_file)
+		return true;
+	folder = open_folder(why, sizeof(why));
+	if (folder < 0)
+		return false;
+	fd = openat(folder, ledger.name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == ledger.device &&
+	    status.st_ino == ledger.inode)
+		grown = share_allocate(fd, offset, bytes) == 0;
+	if (fd >= 0)
+		close(fd);
+	close(folder);
+	return grown;
+}
+
+void ledger_unlink(void)
+{
+	char why[256];
+	int folder = ledger.in_file ? open_folder(why, sizeof(why)) : -1;
+
+	if (folder < 0)
+		return;
+	unlinkat(folder, ledger.name, 0);
+	close(folder);
+}
+
+struct ledger_thread *ledger_thread(uint32_t number)
+{
+	uint64_t block = sizeof(struct ledger_thread);
+	bool shared = number >= LEDGER_THREADS_MAX;
+
+	lock_take(&ledger.lock);
+	if (number >= ledger.threads_allocated && !shared) {
+		uint32_t blocks = number < 4 ? 4 : 16;
+
+		if (grow(LEDGER_THREADS_OFFSET + number * block, blocks * block))
+			ledger.threads_allocated = number + blocks;
+		else
+			shared = true;
+	}
+	if (shared)
+		ledger.header->dropped_threads++;
+	else if (number >= ledger.header->thread_count)
+		__atomic_store_n(&ledger.header->thread_count, number + 1, __ATOMIC_RELEASE);
+	lock_give_back(&ledger.lock);
+	number = shared ? ledger.header->thread_count - 1 : number;
+	/* Not even one block to be had in the file: private memory still counts. */
+	if (number == UINT32_MAX)
+		return share_private(block);
+	return (struct ledger_thread *)(ledger.base + LEDGER_THREADS_OFFSET) + number;
+}
+
+/* ---- records ---- */
+
+struct ledger_record *ledger_record(uint32_t record)
+{
+	if (unlikely(record >= PRIVATE_FIRST))
+		return &ledger.private_records[record - PRIVATE_FIRST];
+	return &ledger.records[record];
+}
+
+static bool room_for_records(uint32_t count)
+{
+	uint64_t step = LEDGER_GROW_BYTES;
+
+	if (ledger.header->record_count + count <= ledger.allocated)
+		return true;
+	if (ledger.allocated > 8 * 1024)
+		step = ledger.allocated / 8 * sizeof(struct ledger_record) / LEDGER_GROW_BYTES *
+			LEDGER_GROW_BYTES;
+	if (!grow(LEDGER_RECORDS_OFFSET + (uint64_t)ledger.allocated * sizeof(struct ledger_record), step))
+		return false;
+	ledger.allocated += step / sizeof(struct ledger_record);
+	return true;
+}
+
+static uint32_t new_private_record(void)
+{
+	if (!ledger.private_records)
+		ledger.private_records = share_private((uint64_t)PRIVATE_MAX * sizeof(struct ledger_record));
+	if (!ledger.private_records || ledger.private_count == PRIVATE_MAX)
+		return LEDGER_NO_RECORD;
+	return PRIVATE_FIRST + ledger.private_count++;
+}
+
+static void refill(struct ledger_spares *spares)
+{
+	const uint32_t batch = LEDGER_SPARES / 2;
+
+	lock_take(&ledger.lock);
+	while (spares->count < batch && ledger.free_record) {
+		uint32_t record = ledger.free_record - 1;
+
+		ledger.free_record = ledger_record(record)->handle;
+		spares->record[spares->count++] = record;
+	}
+	if (spares->count == 0 && room_for_records(batch)) {
+		/* Backwards: they are used from the top, so memory is touched in order. */
+		for (uint32_t i = batch; i > 0; i--)
+			spares->record[spares->count++] = ledger.header->record_count + i - 1;
+		__atomic_store_n(&ledger.header->record_count, ledger.header->record_count + batch,
+			__ATOMIC_RELEASE);
+	}
+	if (spares->count == 0 && (spares->record[0] = new_private_record()) != LEDGER_NO_RECORD)
+		spares->count = 1;
+	lock_give_back(&ledger.lock);
+}
+
+uint32_t ledger_begin(struct ledger_spares *spares)
+{
+	uint32_t record;
+
+	if (unlikely(spares->count == 0))
+		refill(spares);
+	if (unlikely(spares->count == 0))
+		return LEDGER_NO_RECORD;
+	record = spares->record[--spares->count];
+	if (unlikely(record >= PRIVATE_FIRST))
+		__atomic_fetch_add(&ledger.header->dropped_records, 1, __ATOMIC_RELAXED);
+	return record;
+}
+
+static void set_state(struct ledger_record *record, enum record_state state)
+{
+	__atomic_store_n(&record->state, state, __ATOMIC_RELEASE);
+}
+
+void ledger_asking(uint32_t record)
+{
+	set_state(ledger_record(record), RECORD_ALLOCATING);
+}
+
+uint32_t ledger_commit(uint32_t record, uint64_t handle)
+{
+	struct ledger_record *r = ledger_record(record);
+	uint32_t old;
+
+	r->handle = handle;
+	set_state(r, RECORD_LIVE);
+	old = index_insert(r->class, handle, record);
+	if (unlikely(old != LEDGER_NO_RECORD))
+		set_state(ledger_record(old), RECORD_FREEING);
+	return old;
+}
+
+uint32_t ledger_claim(enum record_class class, uint64_t handle)
+{
+	uint32_t record = index_remove(class, handle);
+
+	if (record != LEDGER_NO_RECORD)
+		set_state(ledger_record(record), RECORD_FREEING);
+	return record;
+}
+
+bool ledger_find(enum record_class class, uint64_t handle, struct ledger_record *copy)
+{
+	return index_find(class, handle, copy);
+}
+
+void ledger_restore(uint32_t record)
+{
+	struct ledger_record *r = ledger_record(record);
+	uint32_t old;
+
+	set_state(r, RECORD_LIVE);
+	old = index_insert(r->class, r->handle, record);
+	/* The driver gave the handle out again although it failed to free it: keep the new one. */
+	if (unlikely(old != LEDGER_NO_RECORD))
+		index_insert(r->class, r->handle, old);
+}
+
+/* Half of a full set of spares goes where other threads find it. */
+static void spill(struct ledger_spares *spares)
+{
+	lock_take(&ledger.lock);
+	while (spares->count > LEDGER_SPARES / 2) {
+		uint32_t record = spares->record[--spares->count];
+
+		ledger_record(record)->handle = ledger.free_record;
+		ledger.free_record = record + 1;
+	}
+	lock_give_back(&ledger.lock);
+}
+
+void ledger_remove(struct ledger_spares *spares, uint32_t record)
+{
+	struct ledger_record *r = ledger_record(record);
+
+	if (unlikely(record >= PRIVATE_FIRST))
+		__atomic_fetch_sub(&ledger.header->dropped_records, 1, __ATOMIC_RELAXED);
+	if (r->state == RECORD_FREEING)
+		index_note_freed(r->class, r->handle);
+	set_state(r, RECORD_FREE);
+	if (unlikely(spares->count == LEDGER_SPARES))
+		spill(spares);
+	spares->record[spares->count++] = record;
+}
+
+bool ledger_was_freed(enum record_class class, uint64_t handle)
+{
+	return index_was_freed(class, handle);
+}
+
+/* ---- searches: never on the way of a call that succeeds ---- */
+
+static uint32_t last_record(void)
+{
+	return __atomic_load_n(&ledger.header->record_count, __ATOMIC_ACQUIRE);
+}
+
+/* The record behind the position-th, private ones at the end; NULL when there are no more. */
+static struct ledger_record *record_at(uint32_t position, uint32_t *record)
+{
+	uint32_t shared = last_record();
+
+	if (position < shared)
+		*record = position;
+	else if (position - shared < ledger.private_count)
+		*record = PRIVATE_FIRST + position - shared;
+	else
+		return NULL;
+	return ledger_record(*record);
+}
+
+bool ledger_contains(uint64_t address)
+{
+	struct ledger_record *r;
+	uint32_t record;
+
+	for (uint32_t i = 0; (r = record_at(i, &record)) != NULL; i++) {
+		if (r->state == RECORD_LIVE && r->class == CLASS_MEMORY && address >= r->handle &&
+		    address - r->handle < r->bytes)
+			return true;
+	}
+	return false;
+}
+
+uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position)
+{
+	struct ledger_record *r;
+	uint32_t record;
+
+	while ((r = record_at((*position)++, &record)) != NULL) {
+		if (r->state == RECORD_LIVE && r->context == context &&
+		    (r->flags & RECORD_CONTEXT_OWNED) && (int32_t)(r->epoch - epoch) < 0 &&
+		    ledger_claim(r->class, r->handle) == record)
+			return record;
+	}
+	return LEDGER_NO_RECORD;
+}
+
+/* ---- call sites ---- */
+
+uint32_t ledger_add_site(uint64_t address, uint64_t offset, const char *module,
+	const char *function, uint64_t function_offset)
+{
+	size_t module_bytes = strlen(module) + 1;
+	size_t function_bytes = strlen(function) + 1;
+	uint32_t bytes = (sizeof(struct ledger_site) + module_bytes + function_bytes + 7) & ~7u;
+	uint32_t site = 0;
+
+	lock_take(&ledger.lock);
+	if (ledger.header->sites_bytes + bytes > ledger.sites_allocated &&
+	    ledger.sites_allocated + LEDGER_GROW_BYTES <= LEDGER_SITES_BYTES_MAX &&
+	    grow(LEDGER_SITES_OFFSET + ledger.sites_allocated, LEDGER_GROW_BYTES))
+		ledger.sites_allocated += LEDGER_GROW_BYTES;
+	if (ledger.header->sites_bytes + bytes <= ledger.sites_allocated) {
+		char *at = ledger.base + LEDGER_SITES_OFFSET + ledger.header->sites_bytes;
+		struct ledger_site entry = {
+			.bytes = bytes, .site = ledger.header->site_count + 1, .address = address,
+			.offset = offset, .function_offset = function_offset,
+		};
+
+		memcpy(at, &entry, sizeof(entry));
+		memcpy(at + sizeof(entry), module, module_bytes);
+		memcpy(at + sizeof(entry) + module_bytes, function, function_bytes);
+		site = ++ledger.header->site_count;
+		__atomic_store_n(&ledger.header->sites_bytes, ledger.header->sites_bytes + bytes,
+			__ATOMIC_RELEASE);
+	} else {
+		ledger.header->dropped_sites++;
+	}
+	lock_give_back(&ledger.lock);
+	return site;
+}
+
+void ledger_view(struct ledger_view *view)
+{
+	*view = (struct ledger_view){
+		.header = ledger.header,
+		.threads = (struct ledger_thread *)(ledger.base + LEDGER_THREADS_OFFSET),
+		.thread_count = ledger.header->thread_count,
+		.sites = ledger.base + LEDGER_SITES_OFFSET,
+		.sites_bytes = ledger.header->sites_bytes,
+		.records = ledger.records,
+		.record_count = ledger.header->record_count,
+		.how = ledger.header->ended,
+		.status = ledger.header->status,
+	};
+}
+
+void ledger_forget(void)
+{
+	memset(&ledger, 0, sizeof(ledger));
+	index_forget();
+}

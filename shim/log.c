@@ -1,0 +1,72 @@
+/*
+ * log.c - lines on stderr. The guest may have closed descriptor 2 and opened a data file in its
+ * place: a line is written only while 2 is still the file it was when the process started.
+ */
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "settings.h"
+
+static struct {
+	bool known;
+	dev_t device;
+	ino_t inode;
+} at_start;
+
+void log_remember_stderr(void)
+{
+	struct stat status;
+
+	if (fstat(STDERR_FILENO, &status) != 0)
+		return;
+	at_start.device = status.st_dev;
+	at_start.inode = status.st_ino;
+	at_start.known = true;
+}
+
+bool log_stderr_is_ours(void)
+{
+	struct stat status;
+
+	return at_start.known && fstat(STDERR_FILENO, &status) == 0 &&
+		status.st_dev == at_start.device && status.st_ino == at_start.inode;
+}
+
+static enum log_level wanted_level(void)
+{
+	static const char *const words[] = { "off", "error", "warn", "info", "debug" };
+	const char *wanted = settings_get(SETTING_log);
+
+	for (int level = LOG_OFF; level <= LOG_DEBUG; level++) {
+		if (strcmp(wanted, words[level]) == 0)
+			return level;
+	}
+	return LOG_ERROR;
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+	int saved = errno;
+	char text[1024] = "cuward: ";
+	size_t used = strlen(text);
+	va_list arguments;
+	int count;
+
+	if (level <= wanted_level() && log_stderr_is_ours()) {
+		va_start(arguments, format);
+		count = vsnprintf(text + used, sizeof(text) - used - 1, format, arguments);
+		va_end(arguments);
+		if (count > 0)
+			used += (size_t)count < sizeof(text) - used - 1 ? (size_t)count : sizeof(text) - used - 2;
+		text[used++] = '\n';
+		if (write(STDERR_FILENO, text, used) < 0)
+			used = 0; /* nobody listens */
+	}
+	errno = saved;
+}

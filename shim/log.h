@@ -1,0 +1,23 @@
+/*
+ * log.h - what the shim says to people, on stderr, and when it may.
+ *
+ * Silent by default: errors are a refused configuration, everything else needs CUWARD_LOG.
+ */
+#ifndef CUWARD_LOG_H
+#define CUWARD_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* Remember which file descriptor 2 is, before the guest can use the number for something else. */
+void log_remember_stderr(void);
+
+/* One line, "cuward: ..." on stderr, if the level is on and descriptor 2 is still stderr. */
+void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Is descriptor 2 still the stderr the process started with? */
+bool log_stderr_is_ours(void);
+
+#endif

@@ -1,0 +1,296 @@
+/*
+ * lookup.c - what dlsym and dlvsym answer for names of the driver.
+ *
+ * dlsym.S calls lookup_symbol() for each look-up of the process and tail-jumps to the next dlsym
+ * unless we have an answer, since glibc reads the caller from the return address. So this code runs
+ * in processes that never touch CUDA, and early: inside constructors, inside malloc of a sanitizer.
+ * For a name that is not ours it looks at three characters.
+ */
+#include "lookup.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "cuward/ledger.h"
+#include "driver.h"
+#include "lock.h"
+#include "settings.h"
+
+/* The arguments of a look-up as dlsym.S saved them; it passes on what is in here. */
+struct lookup_frame {
+	void *handle;
+	const char *name;
+	const char *version; /* of dlvsym */
+	const void *caller;
+};
+
+/* Used by dlsym.S: the next definitions behind ours. */
+__attribute__((visibility("hidden"))) void *(*lookup_next_dlsym)(void *, const char *);
+__attribute__((visibility("hidden"))) void *(*lookup_next_dlvsym)(void *, const char *, const char *);
+
+__attribute__((visibility("hidden"))) void *lookup_symbol(struct lookup_frame *frame, bool versioned);
+extern void *dlsym(void *handle, const char *name);
+extern void *dlvsym(void *handle, const char *name, const char *version);
+
+/* Weak, so that no other library than libc is needed. */
+extern struct r_debug _r_debug __attribute__((weak));
+
+/* ---- the next dlsym, found without any function of libc ---- */
+
+struct symbols {
+	const ElfW(Sym) *table;
+	const char *names;
+	const uint32_t *gnu_hash;
+	const uint32_t *sysv_hash;
+};
+
+static bool equal(const char *a, const char *b)
+{
+	while (*a && *a == *b)
+		a++, b++;
+	return *a == *b;
+}
+
+static void read_dynamic(const struct link_map *map, struct symbols *symbols)
+{
+	*symbols = (struct symbols){ 0 };
+	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+		ElfW(Addr) value = entry->d_un.d_ptr;
+		const void *at = (const void *)(value < map->l_addr ? value + map->l_addr : value);
+
+		switch (entry->d_tag) {
+		case DT_SYMTAB:
+			symbols->table = at;
+			break;
+		case DT_STRTAB:
+			symbols->names = at;
+			break;
+		case DT_GNU_HASH:
+			symbols->gnu_hash = at;
+			break;
+		case DT_HASH:
+			symbols->sysv_hash = at;
+			break;
+		}
+	}
+}
+
+static bool defines(const struct symbols *symbols, uint32_t i, const char *name)
+{
+	const ElfW(Sym) *symbol = &symbols->table[i];
+
+	return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+		equal(symbols->names + symbol->st_name, name);
+}
+
+static uint32_t find_gnu(const struct symbols *symbols, const char *name)
+{
+	const uint32_t *head = symbols->gnu_hash;
+	const uint32_t *buckets = head + 4 + head[2] * (sizeof(ElfW(Addr)) / 4);
+	const uint32_t *chain = buckets + head[0];
+	uint32_t hash = 5381;
+	uint32_t i;
+
+	for (const char *c = name; *c; c++)
+		hash = hash * 33 + (unsigned char)*c;
+	i = head[0] ? buckets[hash % head[0]] : 0;
+	if (i < head[1])
+		return 0;
+	do {
+		if (defines(symbols, i, name))
+			return i;
+	} while (!(chain[i++ - head[1]] & 1));
+	return 0;
+}
+
+static uint32_t find_sysv(const struct symbols *symbols, const char *name)
+{
+	for (uint32_t i = 1; i < symbols->sysv_hash[1]; i++) {
+		if (defines(symbols, i, name))
+			return i;
+	}
+	return 0;
+}
+
+static void *definition(const struct link_map *map, const char *name)
+{
+	struct symbols symbols;
+	uint32_t i = 0;
+
+	read_dynamic(map, &symbols);
+	if (!symbols.table || !symbols.names)
+		return NULL;
+	if (symbols.gnu_hash)
+		i = find_gnu(&symbols, name);
+	else if (symbols.sysv_hash)
+		i = find_sysv(&symbols, name);
+	return i ? (void *)(map->l_addr + symbols.table[i].st_value) : NULL;
+}
+
+/* The link map of this library: the one that defines this very dlsym. */
+static const struct link_map *own_map(void)
+{
+	for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next) {
+		if (definition(map, "dlsym") == (void *)dlsym)
+			return map;
+	}
+	return NULL;
+}
+
+static void *next_definition(const char *name)
+{
+	const struct link_map *own = own_map();
+	void *found = NULL;
+
+	for (const struct link_map *map = own ? own->l_next : NULL; map && !found; map = map->l_next)
+		found = definition(map, name);
+	/* Loaded late, by dlopen: libc stands in front of us. */
+	for (const struct link_map *map = _r_debug.r_map; map && map != own && !found; map = map->l_next)
+		found = definition(map, name);
+	return found;
+}
+
+static void find_next(void)
+{
+	if (likely(__atomic_load_n(&lookup_next_dlvsym, __ATOMIC_ACQUIRE)))
+		return;
+	__atomic_store_n((void **)&lookup_next_dlsym, next_definition("dlsym"), __ATOMIC_RELEASE);
+	__atomic_store_n((void **)&lookup_next_dlvsym, next_definition("dlvsym"), __ATOMIC_RELEASE);
+}
+
+void *lookup_real(void *handle, const char *name)
+{
+	find_next();
+	return lookup_next_dlsym(handle, name);
+}
+
+/* ---- coverage: what was asked for, and what we answered ---- */
+
+static struct {
+	struct ledger_header *header;
+	uint32_t lock;
+	uint32_t unhooked_bytes;
+	uint64_t looked_up;
+	uint64_t hooked;
+	uint64_t passed_through;
+	char unhooked[sizeof(((struct ledger_header *)0)->unhooked)];
+} coverage;
+
+static void publish_locked(void)
+{
+	struct ledger_header *header = coverage.header;
+
+	if (!header)
+		return;
+	header->looked_up = coverage.looked_up;
+	header->hooked = coverage.hooked;
+	header->passed_through = coverage.passed_through;
+	memcpy(header->unhooked, coverage.unhooked, sizeof(header->unhooked));
+}
+
+static bool already_listed(const char *name)
+{
+	for (uint32_t i = 0; i < coverage.unhooked_bytes; i += strlen(coverage.unhooked + i) + 1) {
+		if (strcmp(coverage.unhooked + i, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void count(const char *name, bool hooked)
+{
+	size_t bytes = strlen(name) + 1;
+
+	lock_take(&coverage.lock);
+	coverage.looked_up++;
+	if (hooked) {
+		coverage.hooked++;
+	} else {
+		coverage.passed_through++;
+		if (bytes < sizeof(coverage.unhooked) - coverage.unhooked_bytes && !already_listed(name)) {
+			memcpy(coverage.unhooked + coverage.unhooked_bytes, name, bytes);
+			coverage.unhooked_bytes += bytes;
+		}
+	}
+	publish_locked();
+	lock_give_back(&coverage.lock);
+}
+
+void lookup_publish(struct ledger_header *header)
+{
+	lock_take(&coverage.lock);
+	coverage.header = header;
+	publish_locked();
+	lock_give_back(&coverage.lock);
+}
+
+void *lookup_swap(const char *name, void *pointer)
+{
+	int call = driver_call_at(pointer);
+
+	count(name, call >= 0);
+	return call >= 0 ? driver_entry(call) : pointer;
+}
+
+/* ---- the answer of dlsym and dlvsym ---- */
+
+static bool disabled(void)
+{
+	settings_read();
+	return settings_get(SETTING_disable)[0] == '1';
+}
+
+/* Make the tail-jump fail as a look-up of a missing name does: ask libc for it. */
+static void *fail_naturally(struct lookup_frame *frame)
+{
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	if (libc)
+		frame->handle = libc;
+	return NULL;
+}
+
+/* RTLD_DEFAULT, RTLD_NEXT, or a handle whose scope begins with us: would the driver be found? */
+static void *answer_global(struct lookup_frame *frame, int call)
+{
+	if (!driver_find() || !driver_has(call))
+		return fail_naturally(frame);
+	count(frame->name, true);
+	return driver_entry(call);
+}
+
+/* An interposer in front of us defines the name too: the look-up is none of our business. */
+static bool defined_before_us(int call)
+{
+	void *first = lookup_real(RTLD_DEFAULT, driver_names[call]);
+
+	return first && first != driver_entry(call);
+}
+
+void *lookup_symbol(struct lookup_frame *frame, bool versioned)
+{
+	int call;
+	void *found;
+
+	find_next();
+	call = frame->name ? driver_call(frame->name) : -1;
+	if (likely(call < 0) || disabled())
+		return NULL;
+	if (frame->handle == RTLD_DEFAULT && defined_before_us(call))
+		return NULL;
+	if (frame->handle == RTLD_DEFAULT || frame->handle == RTLD_NEXT)
+		return answer_global(frame, call);
+	found = versioned ? lookup_next_dlvsym(frame->handle, frame->name, frame->version) :
+		lookup_next_dlsym(frame->handle, frame->name);
+	if (!found)
+		return NULL;
+	if (found == driver_entry(call))
+		return answer_global(frame, call);
+	if (!driver_adopt(frame->handle, found))
+		return NULL;
+	count(frame->name, true);
+	return driver_entry(call);
+}

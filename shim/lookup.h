@@ -1,0 +1,20 @@
+/*
+ * lookup.h - whatever hands out pointers hands out ours: dlsym, dlvsym, cuGetProcAddress.
+ */
+#ifndef CUWARD_LOOKUP_H
+#define CUWARD_LOOKUP_H
+
+#include <stdbool.h>
+
+struct ledger_header;
+
+/* dlsym as the process would have it without us: the next definition behind ours. */
+void *lookup_real(void *handle, const char *name);
+
+/* A pointer the driver handed out for `name`: ours in its place, and counted; else itself. */
+void *lookup_swap(const char *name, void *pointer);
+
+/* Copy what was looked up so far into the ledger, and every later look-up too. NULL ends it. */
+void lookup_publish(struct ledger_header *header);
+
+#endif

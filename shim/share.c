@@ -1,0 +1,390 @@
+/*
+ * share.c - the folder of shared state, its slots file, and the mappings both need.
+ *
+ * A slot belongs to a process as long as it holds an OFD write lock on the slot's range. The lock
+ * lives in the open file behind the mapping, so the descriptor is closed at once: the guest cannot
+ * close it, exec and death drop it with the mapping, whatever the kind of death.
+ */
+#include "share.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "settings.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+#ifndef F_OFD_SETLK
+#define F_OFD_SETLK 37
+#endif
+
+#define SLOTS_BYTES (sizeof(struct slots_header) + SLOT_COUNT * sizeof(struct slot))
+#define PAGE 4096ull
+
+static struct {
+	struct slots_header *header;
+	struct slot *slots;
+	uint32_t number;
+} share __attribute__((aligned(4096)));
+
+/* ---- memory ---- */
+
+void *share_map(int fd, uint64_t offset, size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, offset);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, bytes, MADV_DONTFORK);
+	madvise(memory, bytes, MADV_DONTDUMP);
+	return memory;
+}
+
+void *share_private(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+void share_wipe_on_fork(void *memory, size_t bytes)
+{
+	madvise(memory, (bytes + PAGE - 1) & ~(PAGE - 1), MADV_WIPEONFORK);
+}
+
+int share_allocate(int fd, uint64_t offset, uint64_t bytes)
+{
+	static const char zeros[PAGE];
+
+	if (fallocate(fd, 0, offset, bytes) == 0)
+		return 0;
+	if (errno != EOPNOTSUPP && errno != ENOSYS)
+		return -errno;
+	for (uint64_t at = offset & ~(PAGE - 1); at < offset + bytes; at += PAGE) {
+		struct stat status;
+
+		/* Blocks that exist hold data of others. */
+		if (fstat(fd, &status) == 0 && (uint64_t)status.st_size > at)
+			continue;
+		if (pwrite(fd, zeros, PAGE, at) != (ssize_t)PAGE)
+			return errno ? -errno : -ENOSPC;
+	}
+	return 0;
+}
+
+/* ---- who we are ---- */
+
+static unsigned long long stat_field(const char *text, int field)
+{
+	/* The command in field 2 may hold anything: count from its last parenthesis. */
+	const char *at = strrchr(text, ')');
+
+	for (int i = 2; at && i < field; i++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+static bool read_small_file(const char *path, char *text, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t count = fd < 0 ? -1 : read(fd, text, bytes - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[count > 0 ? count : 0] = '\0';
+	return count > 0;
+}
+
+bool share_identify(struct process_identity *who)
+{
+	char text[1024];
+	struct stat ns;
+
+	who->pid = getpid();
+	who->ppid = getppid();
+	who->uid = getuid();
+	if (stat("/proc/self/ns/pid", &ns) == 0)
+		who->pid_ns = ns.st_ino;
+	if (!read_small_file("/proc/self/stat", text, sizeof(text)))
+		return false;
+	who->start_ticks = stat_field(text, 22);
+	who->stack_start = stat_field(text, 28);
+	return true;
+}
+
+static uint64_t boot_number(void)
+{
+	char text[64];
+	uint64_t boot = 0;
+
+	if (read_small_file("/proc/sys/kernel/random/boot_id", text, sizeof(text)))
+		boot = strtoull(text, NULL, 16) << 16 | (strtoull(text + 9, NULL, 16) & 0xffff);
+	return boot;
+}
+
+/* ---- the folder ---- */
+
+static void folder_path(char *path, size_t bytes)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+	if (settings_is_set(SETTING_dir))
+		snprintf(path, bytes, "%s", settings_get(SETTING_dir));
+	else if (runtime && runtime[0] == '/')
+		snprintf(path, bytes, "%s/cuward", runtime);
+	else
+		snprintf(path, bytes, "/dev/shm/cuward-%u", getuid());
+}
+
+int share_folder(char *why, size_t why_bytes)
+{
+	char path[512];
+	struct stat status;
+	int fd;
+
+	folder_path(path, sizeof(path));
+	if (mkdir(path, 0700) == 0)
+		chmod(path, 0700); /* whatever the umask */
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) {
+		snprintf(why, why_bytes, "cannot use the shared folder %s: %s", path, strerror(errno));
+		return -errno;
+	}
+	if (fstat(fd, &status) != 0 || status.st_uid != getuid() || (status.st_mode & 022)) {
+		snprintf(why, why_bytes, "the shared folder %s must belong to uid %u and be writable by "
+			"nobody else", path, getuid());
+		close(fd);
+		return -EPERM;
+	}
+	return fd;
+}
+
+static int open_or_make(int parent, const char *name)
+{
+	mkdirat(parent, name, 0700);
+	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int share_job_folder(int folder, const char *job)
+{
+	char text[sizeof(((struct process_identity *)0)->job)];
+	char *rest = NULL;
+	int fd = open_or_make(folder, "jobs");
+
+	snprintf(text, sizeof(text), "%s", job[0] ? job : "-");
+	for (char *part = strtok_r(text, "/", &rest); part && fd >= 0; part = strtok_r(NULL, "/", &rest)) {
+		/* "." and ".." would leave the folder. */
+		int next = part[0] == '.' ? -1 : open_or_make(fd, part);
+
+		close(fd);
+		fd = next;
+	}
+	return fd;
+}
+
+/* ---- slots ---- */
+
+static bool lock_range(int fd, uint64_t start, uint64_t bytes, bool lock)
+{
+	struct flock range = {
+		.l_type = lock ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = bytes,
+	};
+
+	return fcntl(fd, F_OFD_SETLK, &range) == 0;
+}
+
+/* Whoever holds it works for microseconds; a stopped one must not stop us for ever. */
+static bool lock_header(int fd)
+{
+	const struct timespec nap = { .tv_nsec = 200000 };
+
+	for (int tries = 0; tries < 5000; tries++) {
+		if (lock_range(fd, 0, 1, true))
+			return true;
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+static bool header_is_ours(const struct slots_header *header, uint64_t boot)
+{
+	return header->magic == SLOTS_MAGIC && header->version == CUWARD_LAYOUT_VERSION &&
+		header->slot_bytes == sizeof(struct slot) && header->slot_count == SLOT_COUNT &&
+		header->slots_used <= SLOT_COUNT && header->device_count <= SLOT_DEVICES &&
+		header->boot == boot;
+}
+
+/* Called with the header locked: a new file, one of an earlier boot, or one of other software. */
+static bool prepare_header(int fd, struct slots_header *header)
+{
+	uint64_t boot = boot_number();
+
+	if (header_is_ours(header, boot))
+		return true;
+	if (header->magic == SLOTS_MAGIC && header->boot == boot)
+		return false; /* another version is running on this box */
+	if (header->magic && ftruncate(fd, sizeof(*header)) != 0)
+		return false;
+	memset(header, 0, sizeof(*header));
+	header->version = CUWARD_LAYOUT_VERSION;
+	header->slot_bytes = sizeof(struct slot);
+	header->slot_count = SLOT_COUNT;
+	header->uid = getuid();
+	header->boot = boot;
+	__atomic_store_n(&header->magic, SLOTS_MAGIC, __ATOMIC_RELEASE);
+	return true;
+}
+
+static uint64_t slot_offset(uint32_t number)
+{
+	return sizeof(struct slots_header) + (uint64_t)number * sizeof(struct slot);
+}
+
+/* A process outside any run left its ledger behind when it was killed; its slot names the file. */
+static void remove_old_ledger(int folder, const struct process_identity *who)
+{
+	char path[128];
+
+	if (who->job[0] || !who->pid)
+		return;
+	snprintf(path, sizeof(path), "jobs/-/%u-%u-%llu.ledger", who->pid, who->image,
+		(unsigned long long)who->start_ticks);
+	unlinkat(folder, path, 0);
+}
+
+/* With the header locked: a free slot, one whose owner died, or a fresh one. */
+static int find_slot(int fd, int folder)
+{
+	uint32_t used = share.header->slots_used;
+
+	for (int dead = 0; dead < 2; dead++) {
+		for (uint32_t i = 0; i < used; i++) {
+			if ((share.slots[i].state == SLOT_TAKEN) != dead)
+				continue;
+			if (!lock_range(fd, slot_offset(i), sizeof(struct slot), true))
+				continue;
+			if (dead)
+				remove_old_ledger(folder, &share.slots[i].who);
+			return i;
+		}
+	}
+	if (used == SLOT_COUNT || share_allocate(fd, slot_offset(used), sizeof(struct slot)) != 0 ||
+	    !lock_range(fd, slot_offset(used), sizeof(struct slot), true))
+		return -1;
+	share.header->slots_used = used + 1;
+	return used;
+}
+
+static struct slot *fill_slot(uint32_t number, const struct process_identity *who)
+{
+	struct slot *slot = &share.slots[number];
+	uint32_t generation = slot->generation + 1;
+
+	share.number = number;
+	memset(slot, 0, sizeof(*slot));
+	slot->generation = generation;
+	slot->who = *who;
+	for (int i = 0; i < SLOT_DEVICES; i++)
+		slot->process_limit[i] = BYTES_NONE;
+	__atomic_store_n(&slot->state, SLOT_TAKEN, __ATOMIC_RELEASE);
+	return slot;
+}
+
+/* With the header locked: the word of each device, the same one in every slot. */
+static bool find_devices(struct ledger_device *devices, unsigned count)
+{
+	struct slots_header *header = share.header;
+
+	for (unsigned d = 0; d < count; d++) {
+		unsigned i = 0;
+
+		while (i < header->device_count && memcmp(header->devices[i].uuid, devices[d].uuid, 16) != 0)
+			i++;
+		if (i == SLOT_DEVICES)
+			return false;
+		if (i == header->device_count) {
+			memcpy(header->devices[i].uuid, devices[d].uuid, 16);
+			header->devices[i].total_bytes = devices[d].total_bytes;
+			header->devices[i].present = 1;
+			__atomic_store_n(&header->device_count, i + 1, __ATOMIC_RELEASE);
+		}
+		devices[d].slot_device = i;
+	}
+	return true;
+}
+
+static bool map_slots(int fd)
+{
+	share_wipe_on_fork(&share, sizeof(share));
+	share.header = share_map(fd, 0, SLOTS_BYTES);
+	share.slots = (struct slot *)(share.header + 1);
+	return share.header != NULL;
+}
+
+/* With the header locked. The number of our slot, or -1 and why. */
+static int take_locked(int fd, int folder, struct ledger_header *ledger, char *why, size_t why_bytes)
+{
+	int slot = -1;
+
+	if (!prepare_header(fd, share.header))
+		snprintf(why, why_bytes, "the slots file is in use by another version of cuward");
+	else if (!find_devices(ledger->devices, ledger->device_count))
+		snprintf(why, why_bytes, "more than %d different GPUs in one slots file", SLOT_DEVICES);
+	else if ((slot = find_slot(fd, folder)) < 0)
+		snprintf(why, why_bytes, "no slot is free in the slots file");
+	else
+		fill_slot(slot, &ledger->who);
+	return slot;
+}
+
+struct slot *share_take_slot(struct ledger_header *ledger, char *why, size_t why_bytes)
+{
+	char name[32];
+	int folder = share_folder(why, why_bytes);
+	int fd = -1;
+	int slot = -1;
+
+	if (folder < 0)
+		return NULL;
+	snprintf(name, sizeof(name), "slots.%u", getuid());
+	fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || share_allocate(fd, 0, sizeof(struct slots_header)) != 0 || !map_slots(fd)) {
+		snprintf(why, why_bytes, "cannot use %s in the shared folder: %s", name, strerror(errno));
+	} else if (!lock_header(fd)) {
+		snprintf(why, why_bytes, "%s stayed locked for a second", name);
+	} else {
+		slot = take_locked(fd, folder, ledger, why, why_bytes);
+		lock_range(fd, 0, 1, false);
+	}
+	if (fd >= 0)
+		close(fd);
+	close(folder);
+	ledger->slot = slot < 0 ? SLOT_COUNT : slot;
+	return slot < 0 ? NULL : &share.slots[slot];
+}
+
+void share_give_back_slot(void)
+{
+	struct slot *slot = share.slots ? &share.slots[share.number] : NULL;
+
+	if (!slot)
+		return;
+	for (int i = 0; i < SLOT_DEVICES; i++)
+		__atomic_store_n(&slot->words[i], 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->state, SLOT_FREE, __ATOMIC_RELEASE);
+	share.slots = NULL;
+}
+
+void share_forget(void)
+{
+	memset(&share, 0, sizeof(share));
+}

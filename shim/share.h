@@ -1,0 +1,52 @@
+/*
+ * share.h - memory that others see, and how processes see each other: the shared folder, slots.
+ *
+ * With ledger.c the only place that maps memory. Everything here happens at the first CUDA call of
+ * a process, at cuInit, or when a ledger grows; nothing on the way of a call.
+ */
+#ifndef CUWARD_SHARE_H
+#define CUWARD_SHARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuward/ledger.h"
+
+/* What /proc/self/stat says of this image. False: unreadable, fields are 0. */
+bool share_identify(struct process_identity *who);
+
+/*
+ * Open the folder of shared state (CUWARD_DIR, else $XDG_RUNTIME_DIR/cuward, else
+ * /dev/shm/cuward-UID), made 0700 if missing. Returns a descriptor, or -errno with a sentence.
+ */
+int share_folder(char *why, size_t why_bytes);
+
+/* Open, below that folder, a folder for the ledgers of `job` ("" for none), made if missing. */
+int share_job_folder(int folder, const char *job);
+
+/* Map a file shared; it is absent in forked children and in core dumps. NULL on failure. */
+void *share_map(int fd, uint64_t offset, size_t bytes);
+
+/* Private zeroed memory, touched pages only; NULL on failure. */
+void *share_private(size_t bytes);
+
+/* Zero this page-aligned memory in any forked child, however it was forked. */
+void share_wipe_on_fork(void *memory, size_t bytes);
+
+/* Allocate [offset, offset + bytes) of a file for good. 0 or -errno; never SIGBUS later. */
+int share_allocate(int fd, uint64_t offset, uint64_t bytes);
+
+/*
+ * Take a slot for the process image of this ledger, find the slot's word of each of its devices
+ * (slot_device), and write the slot's number into it. NULL with a sentence if there is none.
+ */
+struct slot *share_take_slot(struct ledger_header *ledger, char *why, size_t why_bytes);
+
+/* An orderly end: the slot is free at once. */
+void share_give_back_slot(void);
+
+/* Forget everything, in a forked child whose kernel wipes nothing. */
+void share_forget(void);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * traced.h - what hooks need to tell about a call: when it began, and the event for it.
+ */
+#ifndef CUWARD_TRACED_H
+#define CUWARD_TRACED_H
+
+#include "driver.h"
+#include "guest.h"
+#include "trace.h"
+
+/* The clock when tracing is on, else 0: hooks that have something to do anyway do not branch. */
+static inline uint64_t traced_begin(void)
+{
+	return unlikely(trace_on) ? guest_clock_ns() : 0;
+}
+
+/* A `call` event for a call that began then. Returns result. */
+CUresult traced_call(enum call call, CUresult result, uint64_t began_ns);
+
+/* As traced_call(), if tracing was on when the call began. */
+static inline CUresult traced_end(enum call call, CUresult result, uint64_t began_ns)
+{
+	return unlikely(began_ns) ? traced_call(call, result, began_ns) : result;
+}
+
+/* Nanoseconds since, at most 32 bits. */
+uint32_t traced_duration(uint64_t began_ns);
+
+/* Stream handles as the driver knows them: 0 is the legacy (1) or the per-thread (2) stream. */
+static inline uint64_t traced_stream(CUstream stream, bool per_thread)
+{
+	return stream ? (uint64_t)stream : per_thread ? 2 : 1;
+}
+
+/* Number of a launch or copy in this process. */
+uint32_t traced_correlation(void);
+
+/* Index of the current device, 255 unknown. */
+uint8_t traced_device(void);
+
+#endif
