@@ -26,6 +26,7 @@ struct keeper {
 	const struct session_plan *plan;
 	struct child daemon;
 	struct child control;
+	struct child warmer;
 	struct child emitter;
 	struct session_report report;
 };
@@ -97,6 +98,7 @@ static void daemon_main(const struct session_plan *plan, int talk)
 	struct rlimit files;
 	char path[64];
 
+	setpgid(0, 0);
 	setenv("LTTNG_HOME", plan->home, 1);
 	setenv("HOME", plan->home, 1);
 	unsetenv("LD_PRELOAD");
@@ -150,18 +152,25 @@ static bool keeper_start(struct keeper *keeper)
 		return false;
 	if (!child_ready(keeper, &keeper->control))
 		return false;
-	if (!child_start(&keeper->emitter, plan, false, emitter_main))
+	if (!child_start(&keeper->warmer, plan, false, warmer_main) ||
+		!child_start(&keeper->emitter, plan, false, emitter_main))
 		return false;
 	close(plan->events);
-	return child_ready(keeper, &keeper->control) && child_ready(keeper, &keeper->emitter);
+	if (!child_ready(keeper, &keeper->control) || !child_ready(keeper, &keeper->warmer))
+		return false;
+	shutdown(keeper->warmer.talk, SHUT_WR); /* it may end, now that nothing waits for LTTng */
+	return true;
 }
 
 /* ---- stop ---- */
 
 static void keeper_stop(struct keeper *keeper)
 {
-	if (!talk_receive(keeper->emitter.talk, &keeper->report, 2000))
-		child_end(&keeper->emitter, SIGKILL, 0);
+	bool registered = talk_receive(keeper->emitter.talk, &keeper->report, 2000) &&
+		keeper->report.good;
+
+	if (registered)
+		talk_receive(keeper->emitter.talk, &keeper->report, 2000);
 	shutdown(keeper->control.talk, SHUT_WR);
 	memset(&keeper->report, 0, sizeof(keeper->report));
 	if (!talk_receive(keeper->control.talk, &keeper->report, STOP_SECONDS * 1000 + 500))
@@ -169,12 +178,30 @@ static void keeper_stop(struct keeper *keeper)
 			"the session daemon did not stop in time; the trace may be cut");
 }
 
+/*
+ * Asked to end, the daemon takes half a second, for nothing once all is on disk. Its own children
+ * end when it does; they become ours then, and we wait so that nothing outlives the command.
+ */
+static void daemon_end(struct keeper *keeper)
+{
+	pid_t group = keeper->daemon.pid;
+	int64_t deadline;
+
+	child_end(&keeper->daemon, keeper->report.result.complete ? SIGKILL : SIGTERM, 1000);
+	deadline = clock_ms() + 500;
+	while (waitpid(-1, NULL, WNOHANG) >= 0 && clock_ms() < deadline)
+		usleep(500);
+	if (group > 0)
+		kill(-group, SIGKILL);
+}
+
 /* Whatever was started is ended; the home goes last. */
 static void keeper_clean(struct keeper *keeper)
 {
+	child_end(&keeper->warmer, SIGKILL, 0);
 	child_end(&keeper->emitter, SIGKILL, 0);
 	child_end(&keeper->control, SIGKILL, 0);
-	child_end(&keeper->daemon, SIGTERM, 1000);
+	daemon_end(keeper);
 	tree_remove(keeper->plan->home);
 	tree_take_over(keeper->plan->trace_dir);
 	keeper->report.result.bytes = tree_size(keeper->plan->trace_dir);
@@ -202,6 +229,7 @@ static void keeper_detach(const struct session_plan *plan)
 	sigset_t blocked;
 
 	setsid();
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (int i = 0; i < 3; i++)
 		dup2(null, i);
 	close_others(plan);

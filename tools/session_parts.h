@@ -4,6 +4,7 @@
  *	cuward run --- keeper (session_keeper.c)
  *	                 |--- session daemon (lttng-sessiond)
  *	                 |--- control (session_control.c): asks the daemon, under the daemon's uid
+ *	                 |--- warmer (session_wire.c): the first process to register
  *	                 `--- emitter (session_wire.c): emits our own events, under the guest's uid
  */
 #ifndef CUWARD_SESSION_PARTS_H
@@ -67,6 +68,7 @@ bool user_drop(const struct session_user *user);
 
 void keeper_main(const struct session_plan *plan) __attribute__((noreturn));
 void control_main(const struct session_plan *plan, int talk) __attribute__((noreturn));
+void warmer_main(const struct session_plan *plan, int talk) __attribute__((noreturn));
 void emitter_main(const struct session_plan *plan, int talk) __attribute__((noreturn));
 
 /* An event as a message for the emitter; 0 if there is no such event. */

@@ -1,8 +1,7 @@
 /*
  * session_wire.c - events that `cuward run` emits on behalf of ended processes.
  *
- * A helper process holds the trace provider, so that `run` itself stays free of its threads. It has
- * a second use: registering first, it makes LTTng allocate the buffers before the guest starts.
+ * A helper process holds the trace provider, so that `run` itself stays free of its threads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -139,12 +138,16 @@ static void take_event(const char *message, size_t bytes)
 	}
 }
 
+/* ---- the processes ---- */
+
 /* The session may still be in the making when the provider has registered with the daemon. */
-static void emitter_register(const struct session_plan *plan, int talk)
+static void register_with_daemon(const struct session_plan *plan, int talk)
 {
 	int64_t deadline = clock_ms() + READY_SECONDS * 1000;
 	char why[256] = "";
 
+	setenv("LTTNG_HOME", plan->home, 1);
+	setenv("LTTNG_UST_REGISTER_TIMEOUT", "3000", 1);
 	while (trace_start(plan->folder, why, sizeof(why)) != TRACE_REGISTERED) {
 		if (!trace_ops.enabled || clock_ms() > deadline || talk_ended(talk, 2)) {
 			talk_bad(talk, "%s", why);
@@ -154,14 +157,25 @@ static void emitter_register(const struct session_plan *plan, int talk)
 	talk_good(talk);
 }
 
+/*
+ * For the first process of a uid LTTng makes the buffers, and when the first one ends it writes the
+ * metadata and waits 200 ms. Both are better done before the guest starts than on its time.
+ */
+void warmer_main(const struct session_plan *plan, int talk)
+{
+	close(plan->events);
+	register_with_daemon(plan, talk);
+	while (!talk_ended(talk, 60000))
+		;
+	_exit(0);
+}
+
 void emitter_main(const struct session_plan *plan, int talk)
 {
 	static char message[WIRE_BYTES_MAX + 1];
 	ssize_t bytes;
 
-	setenv("LTTNG_HOME", plan->home, 1);
-	setenv("LTTNG_UST_REGISTER_TIMEOUT", "3000", 1);
-	emitter_register(plan, talk);
+	register_with_daemon(plan, talk);
 	while ((bytes = recv(plan->events, message, WIRE_BYTES_MAX, 0)) > 0) {
 		message[bytes] = 0;
 		take_event(message, bytes);
