@@ -21,7 +21,8 @@ G := $(B)/gen
 
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 tls_flags := $(shell echo 'int x;' | $(CC) -mtls-dialect=gnu2 -x c -c -o /dev/null - 2>/dev/null && echo -mtls-dialect=gnu2)
-warnings := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Werror
+warnings := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Werror \
+	-Wno-unknown-warning-option -Wno-format-truncation -Wno-stringop-truncation
 base_flags = -std=gnu11 $(warnings) -Iinclude -I$(G) -D_GNU_SOURCE -MMD -MP $(san_flags)
 cuda_flags = -isystem $(cuda_include) -D__CUDA_API_VERSION_INTERNAL
 shim_flags = $(base_flags) $(cuda_flags) -Ishim -fPIC -fvisibility=hidden -fno-plt \

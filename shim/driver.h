@@ -32,7 +32,6 @@ DRIVER_CALLS(X)
 #undef X
 
 extern struct driver real;
-extern const char *const driver_names[DRIVER_CALL_COUNT];
 
 /* Index of a call by its exact exported name, -1 for any other text. */
 int driver_call(const char *name);

@@ -7,17 +7,14 @@
  * all handlers, so they are interposed. A vfork child runs them in its parent's memory.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "guest.h"
 #include "log.h"
-#include "report.h"
+#include "report_file.h"
 #include "settings.h"
 #include "share.h"
 #include "trace.h"
@@ -41,83 +38,25 @@ static bool write_all(struct report_out *out, const char *bytes, size_t count)
 	return true;
 }
 
-static const char *start_time(char *text, size_t bytes)
-{
-	time_t seconds = guest.header->who.start_realtime_ns / 1000000000;
-	struct tm parts;
-
-	gmtime_r(&seconds, &parts);
-	strftime(text, bytes, "%Y%m%dT%H%M%SZ", &parts);
-	return text;
-}
-
-/* %p pid, %t start time, %h host, %u user (its number: names would need a name service). */
-static void expand(char *path, size_t bytes, const char *pattern)
-{
-	size_t used = 0;
-	char text[128] = "";
-
-	for (; *pattern && used + 1 < bytes; pattern++) {
-		const char *insert = NULL;
-
-		if (pattern[0] == '%' && pattern[1] == 'p')
-			snprintf(text, sizeof(text), "%u", guest.header->who.pid), insert = text;
-		else if (pattern[0] == '%' && pattern[1] == 't')
-			insert = start_time(text, sizeof(text));
-		else if (pattern[0] == '%' && pattern[1] == 'h' && gethostname(text, sizeof(text)) == 0)
-			insert = text;
-		else if (pattern[0] == '%' && pattern[1] == 'u')
-			insert = getenv("USER") ? getenv("USER") : "unknown";
-		if (insert) {
-			used += snprintf(path + used, bytes - used, "%s", insert);
-			pattern++;
-		} else {
-			path[used++] = *pattern;
-		}
-		if (used >= bytes)
-			used = bytes - 1;
-	}
-	path[used] = '\0';
-}
-
-/* NAME-PID.EXT, and NAME-PID-N.EXT when that exists too. */
-static int create_beside(const char *path)
-{
-	const char *base = strrchr(path, '/');
-	const char *dot = strrchr(base ? base : path, '.');
-	int stem = dot && dot > path ? dot - path : (int)strlen(path);
-	char other[1200];
-	int fd = -1;
-
-	for (int i = 0; fd < 0 && i < 1000; i++) {
-		snprintf(other, sizeof(other), i ? "%.*s-%u-%d%s" : "%.*s-%u%.0d%s", stem, path,
-			guest.header->who.pid, i, path + stem);
-		fd = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-		if (fd < 0 && errno != EEXIST)
-			break;
-	}
-	return fd;
-}
-
 static void write_report(const struct ledger_view *view)
 {
-	struct report_out out = { .flush = write_all };
-	char path[1024];
-	int fd;
+	static struct report_file file; /* large, and there is one exit */
+	const struct process_identity *who = &view->header->who;
+	struct report_writer writer = {
+		.pid = who->pid, .uid = who->uid, .start_ns = who->start_realtime_ns,
+	};
+	char name[PATH_MAX];
+	int error = report_file_name(name, settings_get(SETTING_report), &writer);
 
-	expand(path, sizeof(path), settings_get(SETTING_report));
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	if (fd < 0 && errno == EEXIST)
-		fd = create_beside(path);
-	if (fd < 0) {
-		log_line(LOG_ERROR, "cannot write the report %s: %s", path, strerror(errno));
-		return;
+	if (!error)
+		error = report_file_open(&file, name);
+	if (!error) {
+		report_document_json(&file.out, view);
+		error = report_file_close(&file, who->pid);
 	}
-	out.user = &fd;
-	report_document_json(&out, view);
-	if (!report_finish(&out))
-		log_line(LOG_ERROR, "the report %s is incomplete: %s", path, strerror(errno));
-	close(fd);
+	if (error)
+		log_line(LOG_ERROR, "cannot write the report %s: %s", settings_get(SETTING_report),
+			strerror(-error));
 }
 
 static void write_leaks(const struct ledger_view *view)

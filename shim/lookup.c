@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "cuward/ledger.h"
+#include "calls.h"
 #include "driver.h"
 #include "lock.h"
 #include "settings.h"
@@ -265,7 +266,7 @@ static void *answer_global(struct lookup_frame *frame, int call)
 /* An interposer in front of us defines the name too: the look-up is none of our business. */
 static bool defined_before_us(int call)
 {
-	void *first = lookup_real(RTLD_DEFAULT, driver_names[call]);
+	void *first = lookup_real(RTLD_DEFAULT, call_name(call));
 
 	return first && first != driver_entry(call);
 }

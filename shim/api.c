@@ -1,0 +1,54 @@
+/*
+ * api.c - the public functions of cuward/cuward.h.
+ */
+#include "cuward/cuward.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guest.h"
+
+/* Write KEY=VALUE over an entry of that key in "A=1,B=2", or behind the last. False: no room. */
+static bool put(char *labels, size_t bytes, const char *key, const char *value)
+{
+	char copy[sizeof(((struct process_identity *)0)->labels)] = "";
+	size_t used = 0;
+	char *rest = NULL;
+	size_t key_bytes = strlen(key);
+	char text[sizeof(copy)];
+
+	strncpy(text, labels, sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	for (char *part = strtok_r(text, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
+		if (strncmp(part, key, key_bytes) != 0 || part[key_bytes] != '=')
+			used += snprintf(copy + used, sizeof(copy) - used, "%s,", part);
+	}
+	if (used + key_bytes + strlen(value) + 2 > bytes)
+		return false;
+	snprintf(copy + used, sizeof(copy) - used, "%s=%s", key, value);
+	memcpy(labels, copy, bytes);
+	return true;
+}
+
+__attribute__((visibility("default"))) int cuward_label(const char *key, const char *value)
+{
+	bool stored = false;
+
+	if (!key || !value || !*key || strpbrk(key, "=,") || strchr(value, ',')) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (!guest_thread() || !guest.header) {
+		errno = ENODEV;
+		return -1;
+	}
+	lock_take(&guest.lock);
+	stored = put(guest.header->who.labels, sizeof(guest.header->who.labels), key, value);
+	if (stored && guest.slot)
+		memcpy(guest.slot->who.labels, guest.header->who.labels, sizeof(guest.slot->who.labels));
+	lock_give_back(&guest.lock);
+	if (!stored)
+		errno = ENOSPC;
+	return stored ? 0 : -1;
+}
