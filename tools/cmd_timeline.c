@@ -233,14 +233,30 @@ static int print(const struct timeline *timeline, const struct model *model,
 	return view_is_doubtful(&doubts) ? EXIT_FOUND : EXIT_FINE;
 }
 
-static int tell(const struct timeline *timeline, struct model *model, struct event_source *source)
+/* Read all of it into the model. Returns 0, or the exit status of a trace without events. */
+static int read_traces(const struct timeline *timeline, struct model *model,
+	struct trace_facts *facts)
 {
+	struct event_source *source;
 	struct event event;
 	int status;
 
+	source = inputs_open(timeline->traces, timeline->count, &standard_error, &status);
+	if (!source)
+		return status;
 	while (source->next(source, &event))
 		model_feed(model, &event);
 	status = inputs_verdict(source, timeline->traces[0]);
+	*facts = source->facts;
+	source->close(source);
+	return status;
+}
+
+static int tell(const struct timeline *timeline, struct model *model)
+{
+	struct trace_facts facts;
+	int status = read_traces(timeline, model, &facts);
+
 	if (status != 0)
 		return status;
 	model_finish(model);
@@ -251,7 +267,7 @@ static int tell(const struct timeline *timeline, struct model *model, struct eve
 		fprintf(stderr, "cuward: no process in the trace has the pid %u\n", timeline->pid);
 		return EXIT_FOUND;
 	}
-	return print(timeline, model, &source->facts);
+	return print(timeline, model, &facts);
 }
 
 int cmd_timeline(int argc, char **argv)
@@ -266,7 +282,6 @@ int cmd_timeline(int argc, char **argv)
 			"4 no permission, 5 only events of other programs.",
 	};
 	struct timeline timeline = { .range.to = { UINT64_MAX, true } };
-	struct event_source *source;
 	struct model *model;
 	int status;
 
@@ -277,12 +292,8 @@ int cmd_timeline(int argc, char **argv)
 			" are\n", timeline.later);
 		return EXIT_UNAVAILABLE;
 	}
-	source = inputs_open(timeline.traces, timeline.count, &standard_error, &status);
-	if (!source)
-		return status;
 	model = model_open(&timeline.range);
-	status = tell(&timeline, model, source);
+	status = tell(&timeline, model);
 	model_close(model);
-	source->close(source);
 	return status;
 }

@@ -1,14 +1,16 @@
 /*
  * ctf.c - LTTng traces through libbabeltrace2; the only file that includes its headers.
  *
- * A sink of our own has one port for each stream of each trace, and merges them by time itself: so a
- * stream that breaks off takes no other with it, and what was read of it counts.
+ * A sink of our own has one port for each stream of the trace, and merges them by time itself: so a
+ * stream that breaks off takes no other with it, and what was read of it counts. Each trace has a
+ * graph of its own, since one that does not open makes its graph useless.
  */
 #include "ctf.h"
 
 #include <babeltrace2/babeltrace.h>
 #include <inttypes.h>
 
+#include "format.h"
 #include "map.h"
 #include "need.h"
 
@@ -22,8 +24,6 @@ struct ctf_class {
 struct ctf_port {
 	struct ctf *ctf;
 	size_t number;
-	const char *path; /* of the trace */
-	uint32_t source;
 	const bt_port_output *output;
 	bt_message_iterator *iterator; /* NULL: ended */
 	bt_message_array_const messages;
@@ -32,6 +32,7 @@ struct ctf_port {
 	const bt_event_class *class;
 	uint32_t class_index;
 	uint64_t time_ns, last_ns; /* of the event, and of the one before */
+	char cause[256]; /* why it will break off, empty if it will not */
 	bool handed_out; /* that event; it must stay until the next one is asked for */
 	char *host;
 };
@@ -46,28 +47,29 @@ struct ctf {
 	struct ctf_class *classes;
 	size_t class_count, class_capacity;
 	struct map class_of;
-	char **roots; /* folders of sessions: keys are unique within one */
-	size_t root_count, root_capacity;
+	char *name; /* of the trace, for messages */
 	struct event *wanted; /* where the next event goes; NULL once it is there */
 };
 
 /* ---- complaints ---- */
 
-/* The innermost cause says what is wrong; the others say who told whom. */
-static void complain(struct ctf *ctf, const char *path, uint64_t last_ns)
+/* The innermost cause says what is wrong; the others say who told whom. False: nothing is. */
+static bool take_cause(char *cause, size_t bytes)
 {
 	const bt_error *error = bt_current_thread_take_error();
-	const char *cause = "unknown error";
 
-	if (error && bt_error_get_cause_count(error))
-		cause = bt_error_cause_get_message(bt_error_borrow_cause_by_index(error, 0));
-	if (last_ns)
-		event_source_say(&ctf->source, "%s: a stream breaks off after %" PRIu64 ".%09u s: %s", path,
-			last_ns / 1000000000, (unsigned)(last_ns % 1000000000), cause);
-	else
-		event_source_say(&ctf->source, "%s: cannot be read: %s", path, cause);
-	if (error)
-		bt_error_release(error);
+	if (!error)
+		return false;
+	snprintf(cause, bytes, "%s", bt_error_get_cause_count(error)
+		? bt_error_cause_get_message(bt_error_borrow_cause_by_index(error, 0)) : "unknown error");
+	bt_error_release(error);
+	return true;
+}
+
+static void complain(struct ctf *ctf, const char *cause, uint64_t last_ns)
+{
+	event_source_say(&ctf->source, "%s: a stream breaks off after %s: %s", ctf->name,
+		last_ns ? format_moment(last_ns) : "its beginning", cause);
 	ctf->source.facts.damaged = true;
 }
 
@@ -143,7 +145,7 @@ static void decode(struct ctf_port *port, const struct ctf_class *class, struct 
 	const struct event_schema *schema = event_schema(class->type);
 	const bt_field *payload = bt_event_borrow_payload_field_const(port->event);
 
-	*event = (struct event){ .type = class->type, .source = port->source,
+	*event = (struct event){ .type = class->type,
 		.time_ns = port->time_ns, .host = port->host };
 	for (unsigned i = 0; i < schema->count; i++) {
 		if (schema->fields[i].type == FIELD_str)
@@ -173,6 +175,10 @@ static void end_port(struct ctf_port *port)
 	port->iterator = NULL;
 }
 
+/*
+ * More messages of a stream. The reader may hand out the last good messages, or say that this is the
+ * end, and leave its error lying about; unless it is taken, the next call aborts the program.
+ */
 static bool fetch_messages(struct ctf_port *port)
 {
 	bt_message_iterator_next_status status;
@@ -181,11 +187,13 @@ static bool fetch_messages(struct ctf_port *port)
 		status = bt_message_iterator_next(port->iterator, &port->messages, &port->count);
 	while (status == BT_MESSAGE_ITERATOR_NEXT_STATUS_AGAIN);
 	port->at = 0;
+	if (!take_cause(port->cause, sizeof(port->cause)) && status < 0 && !*port->cause)
+		strcpy(port->cause, "unknown error");
 	if (status == BT_MESSAGE_ITERATOR_NEXT_STATUS_OK)
 		return true;
+	if (*port->cause)
+		complain(port->ctf, port->cause, port->last_ns);
 	port->count = 0;
-	if (status != BT_MESSAGE_ITERATOR_NEXT_STATUS_END)
-		complain(port->ctf, port->path, port->last_ns);
 	end_port(port);
 	return false;
 }
@@ -341,9 +349,10 @@ static bt_component_class_sink_graph_is_configured_method_status configured(
 		struct ctf_port *port = ctf->ports[i];
 
 		if (bt_message_iterator_create_from_sink_component(self,
-			bt_self_component_sink_borrow_input_port_by_index(self, i), &port->iterator) != 0)
-			complain(ctf, port->path, 0);
-		else if (advance(port))
+			bt_self_component_sink_borrow_input_port_by_index(self, i), &port->iterator) != 0) {
+			take_cause(port->cause, sizeof(port->cause));
+			complain(ctf, port->cause, 0);
+		} else if (advance(port))
 			ctf->heap[ctf->heap_count++] = port;
 	}
 	for (size_t i = ctf->heap_count / 2; i-- > 0;)
@@ -370,53 +379,30 @@ static bool add_sink(struct ctf *ctf)
 	return added;
 }
 
-/* Keys of processes hold for one session, whatever user's folder or archived chunk they are in. */
-static uint32_t source_of(struct ctf *ctf, const char *path)
-{
-	char *root = need_copy(path), *end;
-
-	if ((end = strstr(root, "/archives/")) || (end = strstr(root, "/ust/")))
-		*end = '\0';
-	for (size_t i = 0; i < ctf->root_count; i++) {
-		if (strcmp(ctf->roots[i], root) == 0) {
-			free(root);
-			return (uint32_t)i;
-		}
-	}
-	ctf->roots = need_room(ctf->roots, ctf->root_count, &ctf->root_capacity, sizeof(*ctf->roots));
-	ctf->roots[ctf->root_count] = root;
-	return (uint32_t)ctf->root_count++;
-}
-
-static void add_port(struct ctf *ctf, const char *path, const bt_port_output *output)
+static void add_port(struct ctf *ctf, const bt_port_output *output)
 {
 	struct ctf_port *port = need_zeroed(1, sizeof(*port));
 
 	port->ctf = ctf;
 	port->number = ctf->port_count;
-	port->path = path;
-	port->source = source_of(ctf, path);
 	port->output = output;
 	ctf->ports = need_room(ctf->ports, ctf->port_count, &ctf->port_capacity, sizeof(*ctf->ports));
 	ctf->ports[ctf->port_count++] = port;
 }
 
-static void add_trace(struct ctf *ctf, const bt_component_class_source *class, const char *path,
-	size_t number)
+static bool add_trace(struct ctf *ctf, const bt_component_class_source *class, const char *path)
 {
 	const bt_component_source *trace = NULL;
 	bt_value *params = need(bt_value_map_create()), *inputs = NULL;
-	char name[32];
+	bool added = bt_value_map_insert_empty_array_entry(params, "inputs", &inputs) == 0 &&
+		bt_value_array_append_string_element(inputs, path) == 0 &&
+		bt_graph_add_source_component(ctf->graph, class, "trace", params, BT_LOGGING_LEVEL_NONE,
+			&trace) == 0;
 
-	snprintf(name, sizeof(name), "trace%zu", number);
-	if (bt_value_map_insert_empty_array_entry(params, "inputs", &inputs) != 0 ||
-		bt_value_array_append_string_element(inputs, path) != 0 ||
-		bt_graph_add_source_component(ctf->graph, class, name, params, BT_LOGGING_LEVEL_NONE,
-			&trace) != 0)
-		complain(ctf, path, 0);
-	for (uint64_t i = 0; trace && i < bt_component_source_get_output_port_count(trace); i++)
-		add_port(ctf, path, bt_component_source_borrow_output_port_by_index_const(trace, i));
+	for (uint64_t i = 0; added && i < bt_component_source_get_output_port_count(trace); i++)
+		add_port(ctf, bt_component_source_borrow_output_port_by_index_const(trace, i));
 	bt_value_put_ref(params);
+	return added;
 }
 
 static bool ctf_next(struct event_source *source, struct event *event)
@@ -428,8 +414,12 @@ static bool ctf_next(struct event_source *source, struct event *event)
 	while (ctf->wanted && ctf->port_count && (status == BT_GRAPH_RUN_ONCE_STATUS_AGAIN ||
 		status == BT_GRAPH_RUN_ONCE_STATUS_OK))
 		status = bt_graph_run_once(ctf->graph);
-	if (status < 0)
-		complain(ctf, "the trace", 0);
+	if (status < 0) {
+		char cause[256] = "unknown error";
+
+		take_cause(cause, sizeof(cause));
+		complain(ctf, cause, 0);
+	}
 	source->facts.events += !ctf->wanted;
 	return !ctf->wanted;
 }
@@ -445,37 +435,40 @@ static void ctf_close(struct event_source *source)
 		free(ctf->ports[i]->host);
 		free(ctf->ports[i]);
 	}
-	for (size_t i = 0; i < ctf->root_count; i++)
-		free(ctf->roots[i]);
 	map_free(&ctf->class_of);
 	free(ctf->ports);
 	free(ctf->heap);
 	free(ctf->classes);
-	free(ctf->roots);
+	free(ctf->name);
 	free(ctf);
 }
 
-struct event_source *ctf_open(const struct ctf_dirs *dirs, const struct trace_log *log)
+static bool build_graph(struct ctf *ctf, const char *path)
 {
-	struct ctf *ctf = need_zeroed(1, sizeof(*ctf));
 	const bt_plugin *plugin = NULL;
 	const bt_component_class_source *class = NULL;
+	bool built;
 
-	ctf->source = (struct event_source){ .next = ctf_next, .close = ctf_close, .log = log };
-	ctf->graph = need(bt_graph_create(0));
 	if (bt_plugin_find("ctf", BT_FALSE, BT_FALSE, BT_TRUE, BT_TRUE, BT_FALSE, &plugin) == 0)
 		class = bt_plugin_borrow_source_component_class_by_name_const(plugin, "fs");
-	if (!class) {
-		event_source_say(&ctf->source, "libbabeltrace2 has no reader of traces (its plugin 'ctf')");
-		ctf->source.facts.damaged = true;
-	}
-	for (size_t i = 0; class && i < dirs->count; i++)
-		add_trace(ctf, class, dirs->paths[i], i);
-	ctf->heap = need_zeroed(ctf->port_count, sizeof(*ctf->heap));
-	if (ctf->port_count && !add_sink(ctf)) {
-		complain(ctf, "the trace", 0);
-		ctf->port_count = 0;
-	}
+	built = class && add_trace(ctf, class, path) && (!ctf->port_count || add_sink(ctf));
 	bt_plugin_put_ref(plugin);
+	return built;
+}
+
+struct event_source *ctf_open(const char *path, const char *name, const struct trace_log *log,
+	char *why, size_t why_bytes)
+{
+	struct ctf *ctf = need_zeroed(1, sizeof(*ctf));
+
+	ctf->source = (struct event_source){ .next = ctf_next, .close = ctf_close, .log = log };
+	ctf->name = need_copy(name);
+	ctf->graph = need(bt_graph_create(0));
+	if (!build_graph(ctf, path)) {
+		take_cause(why, why_bytes);
+		ctf_close(&ctf->source);
+		return NULL;
+	}
+	ctf->heap = need_zeroed(ctf->port_count, sizeof(*ctf->heap));
 	return &ctf->source;
 }

@@ -19,18 +19,38 @@ static struct {
 	size_t files, traces, streams;
 } search;
 
+/* The folder of the session: what is above the folders of users and of archived chunks. */
+static uint32_t session_of(struct ctf_dirs *dirs, const char *path)
+{
+	char *root = need_copy(path), *end;
+
+	if ((end = strstr(root, "/archives/")) || (end = strstr(root, "/ust/")))
+		*end = '\0';
+	for (size_t i = 0; i < dirs->session_count; i++) {
+		if (strcmp(dirs->sessions[i], root) == 0) {
+			free(root);
+			return (uint32_t)i;
+		}
+	}
+	dirs->sessions = need_room(dirs->sessions, dirs->session_count, &dirs->session_capacity,
+		sizeof(*dirs->sessions));
+	dirs->sessions[dirs->session_count] = root;
+	return (uint32_t)dirs->session_count++;
+}
+
 static void add_dir(struct ctf_dirs *dirs, const char *path)
 {
 	char *real = realpath(path, NULL);
 
-	for (size_t i = 0; real && i < dirs->count; i++) {
-		if (strcmp(dirs->paths[i], real) == 0) {
+	real = real ? real : need_copy(path);
+	for (size_t i = 0; i < dirs->count; i++) {
+		if (strcmp(dirs->items[i].path, real) == 0) {
 			free(real);
 			return;
 		}
 	}
-	dirs->paths = need_room(dirs->paths, dirs->count, &dirs->capacity, sizeof(*dirs->paths));
-	dirs->paths[dirs->count++] = real ? real : need_copy(path);
+	dirs->items = need_room(dirs->items, dirs->count, &dirs->capacity, sizeof(*dirs->items));
+	dirs->items[dirs->count++] = (struct ctf_dir){ real, session_of(dirs, real) };
 }
 
 static bool is_stream(const char *path)
@@ -66,7 +86,7 @@ static int visit(const char *path, const struct stat *about, int type, struct FT
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	return strcmp(((const struct ctf_dir *)a)->path, ((const struct ctf_dir *)b)->path);
 }
 
 enum ctf_found ctf_find(struct ctf_dirs *dirs, const char *path)
@@ -74,7 +94,8 @@ enum ctf_found ctf_find(struct ctf_dirs *dirs, const char *path)
 	memset(&search, 0, sizeof(search));
 	search.dirs = dirs;
 	nftw(path, visit, 32, FTW_PHYS);
-	qsort(dirs->paths, dirs->count, sizeof(*dirs->paths), by_name);
+	if (dirs->count)
+		qsort(dirs->items, dirs->count, sizeof(*dirs->items), by_name);
 	if (search.traces)
 		return CTF_TRACES;
 	return search.streams ? CTF_NO_METADATA : search.files ? CTF_NONE : CTF_EMPTY;
@@ -83,7 +104,10 @@ enum ctf_found ctf_find(struct ctf_dirs *dirs, const char *path)
 void ctf_dirs_free(struct ctf_dirs *dirs)
 {
 	for (size_t i = 0; i < dirs->count; i++)
-		free(dirs->paths[i]);
-	free(dirs->paths);
+		free(dirs->items[i].path);
+	for (size_t i = 0; i < dirs->session_count; i++)
+		free(dirs->sessions[i]);
+	free(dirs->items);
+	free(dirs->sessions);
 	*dirs = (struct ctf_dirs){ 0 };
 }

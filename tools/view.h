@@ -20,6 +20,7 @@ struct view_style {
 /* What is wrong with the trace, and so with every number made of it. */
 struct view_doubts {
 	uint64_t lost; /* events */
+	uint64_t lost_packets;
 	bool lost_unknown, damaged;
 	size_t truncated; /* processes whose end was not recorded */
 	uint64_t undefined;

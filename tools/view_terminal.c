@@ -19,6 +19,7 @@ struct view_doubts view_doubts(const struct model *model, const struct trace_fac
 	struct view_doubts doubts = {
 		.lost = facts->discarded,
 		.lost_unknown = facts->discarded_unknown || facts->lost_packets,
+		.lost_packets = facts->lost_packets,
 		.damaged = facts->damaged,
 		.undefined = model->undefined,
 	};
@@ -50,6 +51,22 @@ static void put_warning(FILE *out, const struct view_style *style, const char *t
 	fprintf(out, "%s! %s%s\n", style->color ? "\033[1;31m" : "", text, style->color ? "\033[0m" : "");
 }
 
+static void lost_text(const struct view_doubts *doubts, uint64_t all, char *text, size_t bytes)
+{
+	char packets[64] = "";
+
+	if (doubts->lost_packets)
+		snprintf(packets, sizeof(packets), "%" PRIu64 " %s of events", doubts->lost_packets,
+			plural(doubts->lost_packets, "packet", "packets"));
+	if (doubts->lost)
+		snprintf(text, bytes, "%" PRIu64 " events%s (%s)%s%s were lost: counts and sums are too low",
+			doubts->lost, doubts->lost_unknown ? " or more" : "", format_percent(doubts->lost, all),
+			*packets ? " and " : "", packets);
+	else
+		snprintf(text, bytes, "%s were lost, nobody knows how many: counts and sums are too low",
+			*packets ? packets : "events");
+}
+
 static void put_doubts(FILE *out, const struct model *model, const struct trace_facts *facts,
 	const struct view_style *style)
 {
@@ -58,9 +75,7 @@ static void put_doubts(FILE *out, const struct model *model, const struct trace_
 	char text[256];
 
 	if (doubts.lost || doubts.lost_unknown) {
-		snprintf(text, sizeof(text), "%" PRIu64 " events%s were lost (%s): every count and sum below is"
-			" too low", doubts.lost, doubts.lost_unknown ? " or more" : "",
-			format_percent(doubts.lost, all));
+		lost_text(&doubts, all, text, sizeof(text));
 		put_warning(out, style, text);
 	}
 	if (doubts.damaged)
