@@ -73,6 +73,15 @@ static void complain(struct ctf *ctf, const char *cause, uint64_t last_ns)
 	ctf->source.facts.damaged = true;
 }
 
+/* Errors that the library left lying about abort the program at its next call. */
+static void settle(struct ctf *ctf)
+{
+	char cause[256];
+
+	if (take_cause(cause, sizeof(cause)))
+		complain(ctf, cause, 0);
+}
+
 /* ---- event classes ---- */
 
 static int member_of(const bt_field_class *payload, const char *name)
@@ -311,6 +320,7 @@ static bt_component_class_sink_consume_method_status consume(bt_self_component_s
 			ctf->heap[0] = ctf->heap[--ctf->heap_count];
 		sift_down(ctf, 0);
 	}
+	settle(ctf);
 	if (!ctf->heap_count)
 		return BT_COMPONENT_CLASS_SINK_CONSUME_METHOD_STATUS_END;
 	port = ctf->heap[0];
@@ -357,6 +367,7 @@ static bt_component_class_sink_graph_is_configured_method_status configured(
 	}
 	for (size_t i = ctf->heap_count / 2; i-- > 0;)
 		sift_down(ctf, i);
+	settle(ctf);
 	return BT_COMPONENT_CLASS_SINK_GRAPH_IS_CONFIGURED_METHOD_STATUS_OK;
 }
 
@@ -414,12 +425,9 @@ static bool ctf_next(struct event_source *source, struct event *event)
 	while (ctf->wanted && ctf->port_count && (status == BT_GRAPH_RUN_ONCE_STATUS_AGAIN ||
 		status == BT_GRAPH_RUN_ONCE_STATUS_OK))
 		status = bt_graph_run_once(ctf->graph);
-	if (status < 0) {
-		char cause[256] = "unknown error";
-
-		take_cause(cause, sizeof(cause));
-		complain(ctf, cause, 0);
-	}
+	settle(ctf);
+	if (status < 0 && !source->facts.damaged)
+		complain(ctf, "unknown error", 0);
 	source->facts.events += !ctf->wanted;
 	return !ctf->wanted;
 }
