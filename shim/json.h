@@ -19,6 +19,10 @@ struct json {
 	bool begun;       /* something stands before the next value of this object or array */
 };
 
+/* The command also links jansson, which has functions of these names. */
+#define json_string json_put_string
+#define json_null json_put_null
+
 /* Values inside `{` or `[` come on lines of their own; inside a flat one on the same line. */
 void json_open(struct json *json, const char *key, char bracket);
 void json_open_flat(struct json *json, const char *key, char bracket);

@@ -39,7 +39,7 @@ struct event_source *ctf_open(const char *path, const char *name, const struct t
 
 /* A trace that does not open as a whole, one folder for each of its streams. */
 struct ctf_parts {
-	char folder[64];
+	char *folder; /* in TMPDIR; NULL: it could not be made */
 	char **paths; /* of the folders */
 	char **names; /* of the streams */
 	size_t count, capacity;

@@ -59,16 +59,27 @@ static bool is_file(const char *path, const char *name)
 		S_ISREG(about.st_mode);
 }
 
+static char *make_folder(void)
+{
+	const char *base = getenv("TMPDIR");
+	char *path = NULL;
+
+	if (asprintf(&path, "%s/cuward-trace-XXXXXX", base && *base ? base : "/tmp") < 0)
+		return need(NULL);
+	if (mkdtemp(path))
+		return path;
+	free(path);
+	return NULL;
+}
+
 struct ctf_parts *ctf_split(const char *path)
 {
 	struct ctf_parts *parts = need_zeroed(1, sizeof(*parts));
 	DIR *folder = opendir(path);
 	const struct dirent *entry;
 
-	snprintf(parts->folder, sizeof(parts->folder), "/tmp/cuward-trace-XXXXXX");
-	if (!mkdtemp(parts->folder))
-		parts->folder[0] = '\0';
-	while (folder && parts->folder[0] && (entry = readdir(folder)))
+	parts->folder = make_folder();
+	while (folder && parts->folder && (entry = readdir(folder)))
 		if (is_file(path, entry->d_name))
 			add_part(parts, path, entry->d_name);
 	if (folder)
@@ -89,8 +100,9 @@ void ctf_parts_free(struct ctf_parts *parts)
 		free(parts->paths[i]);
 		free(parts->names[i]);
 	}
-	if (parts->folder[0])
+	if (parts->folder)
 		rmdir(parts->folder);
+	free(parts->folder);
 	free(parts->paths);
 	free(parts->names);
 	free(parts);

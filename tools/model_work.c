@@ -358,13 +358,13 @@ void model_time_gpu(struct model *model, struct model_process *process, const st
 	struct span span = { e->begin_ns, e->end_ns };
 	struct model_function *function;
 
-	model->gpu_timing = true;
 	if (!pending || !pending->lane || pending->correlation != e->correlation ||
 		e->end_ns < e->begin_ns ||
 		e->end_ns > sum_saturated(event->time_ns, CLOCK_ERROR_MAX_NS)) {
 		process->gpu_unmatched++;
 		return;
 	}
+	model->gpu_timing = true;
 	add_activity(model, process, pending->lane - 1, span, true);
 	add_span(model, &process->gpu, span);
 	if (e->error_ns > process->gpu_error_ns)

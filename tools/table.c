@@ -7,6 +7,7 @@
 #include "need.h"
 
 #define CELL_COLUMNS 40
+#define LAST_CELL_COLUMNS 80
 
 void table_column(struct table *table, const char *heading)
 {
@@ -17,7 +18,9 @@ void table_column(struct table *table, const char *heading)
 void table_cell(struct table *table, const char *text)
 {
 	table->cells = need_room(table->cells, table->count, &table->capacity, sizeof(*table->cells));
-	table->cells[table->count++] = safe_text(text, CELL_COLUMNS);
+	table->cells[table->count] = safe_text(text,
+		(table->count + 1) % table->columns ? CELL_COLUMNS : LAST_CELL_COLUMNS);
+	table->count++;
 }
 
 static unsigned column_width(const struct table *table, unsigned column)

@@ -286,6 +286,7 @@ static json_t *process_json(const struct model *model, const struct model_proces
 	set_number(object, "pinned_bytes", process->pinned_bytes);
 	set_number(object, "gpu_timed", process->gpu_timed);
 	set_number(object, "gpu_unmatched", process->gpu_unmatched);
+	set_number(object, "gpu_error_ns", process->gpu_error_ns);
 	set_number(object, "lost_events", process->lost);
 	set_work(object, &process->work);
 	set_leaks(object, process);

@@ -159,8 +159,8 @@ static void put_memory_row(const struct picture *picture, const struct model_dev
 	put_label(picture, 4, label);
 	set_color(picture, color);
 	for (unsigned i = 0; i < picture->columns; i++) {
-		uint64_t level = steps_highest(&device->memory, column_start(picture, i),
-			column_start(picture, i + 1));
+		uint64_t from = column_start(picture, i), to = column_start(picture, i + 1);
+		uint64_t level = steps_highest(&device->memory, from, to > from ? to : from + 1);
 		unsigned eighths = level > floor ? eighths_of(level - floor, ceiling - floor) : 0;
 		enum color wanted = !eighths && has_limit ? COLOR_LIMIT : COLOR_MEMORY;
 
@@ -242,7 +242,7 @@ static void put_process(const struct picture *picture, size_t at)
 
 		if (!device_is_shown(device))
 			continue;
-		fprintf(picture->out, "  GPU %u ", i);
+		fprintf(picture->out, "  GPU %u%s", i, *device->name ? " " : "");
 		put_safe(picture->out, device->name, 40);
 		fputc('\n', picture->out);
 		put_streams(picture, process, i);

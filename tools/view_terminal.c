@@ -344,8 +344,8 @@ static void put_kernels(FILE *out, const struct model *model, const struct view_
 	table_column(&table, "LAUNCHES");
 	table_column(&table, "API");
 	table_column(&table, "GPU");
-	table_column(&table, "AVERAGE");
-	table_column(&table, "LONGEST");
+	table_column(&table, "GPU AVG");
+	table_column(&table, "GPU MAX");
 	table_column(&table, "<KERNEL");
 	for (size_t i = 0; i < shown; i++) {
 		const struct model_function *kernel = &kernels[i];
