@@ -1,1 +1,52 @@
-# profiles.mk - the simulated driver's profiles: which names each one exports. See tests/sim/README.md.
+# profiles.mk - the simulated driver's profiles: one set of objects, one library for each profile.
+#
+# A profile is a version script (which names are exported) and one small object (which version the
+# library says it is); both are made from driver_facts.tsv. See tests/sim/README.md.
+
+sim_flags += $(tls_flags)
+sim_facts := tests/sim/driver_facts.tsv
+sim_version_13.0 := 13000
+sim_version_12.2 := 12020
+sim_version_11.0 := 11000
+# The column of the table that says whether a profile exports a symbol; 13.0 exports every row.
+sim_column_12.2 := 5
+sim_column_11.0 := 6
+sim_link := -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs -Wl,--as-needed
+
+$(G)/sim_calls.h: tests/sim/sim_calls.awk $(G)/driver_calls.h $(sim_facts)
+	$(call say,GEN,$@)
+	$(Q)LC_ALL=C awk -f tests/sim/sim_calls.awk $(G)/driver_calls.h FS='\t' $(sim_facts) > $@
+# The error codes, as enumerators of CUresult.
+$(G)/sim_errors.h: $(G)/driver_calls.h tests/sim/profiles.mk
+	$(call say,GEN,$@)
+	$(Q)awk '/^ *CUDA_(SUCCESS|ERROR_[A-Z0-9_]+) *= *[0-9]+,?/ { list = list " X(" $$1 ")" } \
+		END { print "#define SIM_ERRORS(X)" list }' $(G)/cuda.i > $@
+$(sim_objects): $(G)/sim_calls.h $(G)/sim_errors.h
+
+define sim_profile
+$(G)/sim_$(1).map: $(sim_facts) tests/sim/profiles.mk
+	$$(call say,GEN,$$@)
+	@mkdir -p $$(@D)
+	$$(Q)awk -F'\t' 'BEGIN { print "{ global:" } !/^#/ && ($(if $(sim_column_$(1)),$$$$$(sim_column_$(1)) == "y",1)) \
+		{ print "\t" $$$$1 ";" } END { print "local: *; };" }' $(sim_facts) > $$@
+$(G)/sim_profile_$(1).o: tests/sim/profiles.mk
+	@mkdir -p $$(@D)
+	$$(Q)printf 'extern const int sim_profile_version;\nconst int sim_profile_version = %s;\n' \
+		$(sim_version_$(1)) | $$(CC) $$(CFLAGS) $$(san_flags) -fPIC -fvisibility=hidden -x c -c -o $$@ -
+$(2): $$(sim_objects) $(G)/sim_profile_$(1).o $(G)/sim_$(1).map
+	$$(call say,LD,$$@)
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CFLAGS) $$(san_flags) $$(LDFLAGS) $$(sim_link) \
+		-Wl,--version-script,$(G)/sim_$(1).map -o $$@ $$(filter %.o,$$^) -lpthread -ldl
+	@ln -sf libcuda.so.1 $$(@D)/libcuda.so
+endef
+$(eval $(call sim_profile,13.0,$(B)/sim/libcuda.so.1))
+$(eval $(call sim_profile,12.2,$(B)/sim/12.2/libcuda.so.1))
+$(eval $(call sim_profile,11.0,$(B)/sim/11.0/libcuda.so.1))
+
+# The reader of truth files, a program of its own.
+$(B)/sim/truth: tests/sim/reader/truth.c tests/sim/truth.h
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(base_flags) -MF $(G)/truth.d -Itests/sim $(LDFLAGS) -o $@ $<
+sim: $(B)/sim/truth

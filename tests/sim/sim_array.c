@@ -1,0 +1,366 @@
+/*
+ * sim_array.c - arrays and mipmaps. Their bytes lie in rows without padding, so copies round-trip.
+ */
+#include "sim_array.h"
+#include "sim_stream.h"
+
+#include <string.h>
+
+/* Formats that hold their channels already; in half bytes a pixel (block compressed ones apart). */
+static const struct {
+	unsigned short format, half_bytes;
+} formats[] = {
+	{ CU_AD_FORMAT_UNORM_INT8X1, 2 },
+	{ CU_AD_FORMAT_UNORM_INT8X2, 4 },
+	{ CU_AD_FORMAT_UNORM_INT8X4, 8 },
+	{ CU_AD_FORMAT_UNORM_INT16X1, 4 },
+	{ CU_AD_FORMAT_UNORM_INT16X2, 8 },
+	{ CU_AD_FORMAT_UNORM_INT16X4, 16 },
+	{ CU_AD_FORMAT_SNORM_INT8X1, 2 },
+	{ CU_AD_FORMAT_SNORM_INT8X2, 4 },
+	{ CU_AD_FORMAT_SNORM_INT8X4, 8 },
+	{ CU_AD_FORMAT_SNORM_INT16X1, 4 },
+	{ CU_AD_FORMAT_SNORM_INT16X2, 8 },
+	{ CU_AD_FORMAT_SNORM_INT16X4, 16 },
+	{ CU_AD_FORMAT_UNORM_INT_101010_2, 8 },
+	{ CU_AD_FORMAT_AYUV, 8 },
+	{ CU_AD_FORMAT_Y410, 8 },
+	{ CU_AD_FORMAT_Y416, 16 },
+	{ CU_AD_FORMAT_YUY2, 4 },
+	{ CU_AD_FORMAT_Y210, 8 },
+	{ CU_AD_FORMAT_Y216, 8 },
+	{ CU_AD_FORMAT_NV12, 3 },
+	{ CU_AD_FORMAT_P010, 6 },
+	{ CU_AD_FORMAT_P016, 6 },
+	{ CU_AD_FORMAT_NV16, 4 },
+	{ CU_AD_FORMAT_P210, 8 },
+	{ CU_AD_FORMAT_P216, 8 },
+	{ CU_AD_FORMAT_Y444_PLANAR8, 6 },
+	{ CU_AD_FORMAT_Y444_PLANAR10, 12 },
+};
+
+unsigned format_half_bytes(CUarray_format format, unsigned channels)
+{
+	size_t i;
+
+	switch ((int)format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
+		return 2 * channels;
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
+		return 4 * channels;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return 8 * channels;
+	}
+	for (i = 0; i < ARRAY_SIZE(formats); i++)
+		if (formats[i].format == format)
+			return formats[i].half_bytes;
+	return 0;
+}
+
+/* Bytes of one 4 x 4 block, or 0. */
+static unsigned compressed_bytes(CUarray_format format)
+{
+	switch ((int)format) {
+	case CU_AD_FORMAT_BC1_UNORM:
+	case CU_AD_FORMAT_BC1_UNORM_SRGB:
+	case CU_AD_FORMAT_BC4_UNORM:
+	case CU_AD_FORMAT_BC4_SNORM:
+		return 8;
+	default:
+		return format >= CU_AD_FORMAT_BC2_UNORM && format <= CU_AD_FORMAT_BC7_UNORM_SRGB ? 16 : 0;
+	}
+}
+
+static uint64_t row_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	unsigned block = compressed_bytes(d->Format);
+
+	if (block)
+		return (d->Width + 3) / 4 * block;
+	return d->Width * format_half_bytes(d->Format, d->NumChannels) / 2;
+}
+
+uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	uint64_t rows = larger(d->Height, 1), layers = larger(d->Depth, 1);
+	unsigned block = compressed_bytes(d->Format);
+
+	if (block)
+		return (d->Width + 3) / 4 * ((rows + 3) / 4) * layers * block;
+	return d->Width * rows * layers * format_half_bytes(d->Format, d->NumChannels) / 2;
+}
+
+/* ---- life ---- */
+
+#define LARGEST 131072
+#define UNBACKED (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
+
+static bool channels_are_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	return d->NumChannels == 1 || d->NumChannels == 2 || d->NumChannels == 4 || d->NumChannels == 3;
+}
+
+static bool is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	if (!d->Width || d->Width > LARGEST || d->Height > LARGEST || d->Depth > 16384)
+		return false;
+	if (!channels_are_valid(d) || (d->NumChannels == 3 && d->Format < CU_AD_FORMAT_BC1_UNORM))
+		return false;
+	if (!format_half_bytes(d->Format, d->NumChannels) && !compressed_bytes(d->Format))
+		return false;
+	if (d->Flags & CUDA_ARRAY3D_LAYERED && !d->Depth)
+		return false;
+	return !(d->Flags & CUDA_ARRAY3D_CUBEMAP) || (d->Width == d->Height && d->Depth && d->Depth % 6 == 0);
+}
+
+static CUresult array_open(struct array **opened, struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	struct array *array = object_new(KIND_array, context);
+	CUresult result = CUDA_SUCCESS;
+
+	if (!array)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	array->descriptor = *d;
+	array->row_bytes = row_bytes(d);
+	array->bytes = array_bytes(d);
+	if (!(d->Flags & UNBACKED))
+		result = heap_alloc(&context->arrays, array->bytes, &array->memory);
+	if (result != CUDA_SUCCESS)
+		object_delete(array);
+	else
+		*opened = array;
+	return result;
+}
+
+static void array_close(struct array *array)
+{
+	if (array->memory)
+		heap_free(array->memory, FAMILY(array));
+	object_delete(array);
+}
+
+static CUresult creating(struct context **context)
+{
+	CUresult result = context_current(context);
+
+	if (result == CUDA_SUCCESS)
+		capture_refuses(&result);
+	return result;
+}
+
+CUresult sim_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
+{
+	struct context *context;
+	struct array *array;
+	CUresult result = creating(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pHandle || !pAllocateArray || !is_valid(pAllocateArray))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = array_open(&array, context, pAllocateArray);
+	if (result == CUDA_SUCCESS)
+		*pHandle = (CUarray)array;
+	return result;
+}
+
+/* Both ABIs and both shapes have fields of the same names. */
+#define COMMON(d) .Width = (d)->Width, .Height = (d)->Height, .Format = (d)->Format, .NumChannels = (d)->NumChannels
+
+CUresult sim_cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray)
+{
+	CUDA_ARRAY3D_DESCRIPTOR wide;
+
+	if (!pAllocateArray)
+		return CUDA_ERROR_INVALID_VALUE;
+	wide = (CUDA_ARRAY3D_DESCRIPTOR){ COMMON(pAllocateArray), .Depth = pAllocateArray->Depth,
+		.Flags = pAllocateArray->Flags };
+	return sim_cuArray3DCreate_v2(pHandle, &wide);
+}
+
+CUresult sim_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
+{
+	CUDA_ARRAY3D_DESCRIPTOR wide;
+
+	if (!pAllocateArray)
+		return CUDA_ERROR_INVALID_VALUE;
+	wide = (CUDA_ARRAY3D_DESCRIPTOR){ COMMON(pAllocateArray) };
+	return sim_cuArray3DCreate_v2(pHandle, &wide);
+}
+
+CUresult sim_cuArrayCreate(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray)
+{
+	CUDA_ARRAY3D_DESCRIPTOR wide;
+
+	if (!pAllocateArray)
+		return CUDA_ERROR_INVALID_VALUE;
+	wide = (CUDA_ARRAY3D_DESCRIPTOR){ COMMON(pAllocateArray) };
+	return sim_cuArray3DCreate_v2(pHandle, &wide);
+}
+
+CUresult sim_cuArrayDestroy(CUarray hArray)
+{
+	struct array *array = object_get(KIND_array, hArray);
+
+	if (!array || array->mipmap)
+		return CUDA_ERROR_INVALID_HANDLE;
+	array_close(array);
+	return CUDA_SUCCESS;
+}
+
+/* ---- what an array is ---- */
+
+CUresult sim_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+{
+	struct array *array = object_get(KIND_array, hArray);
+
+	if (!array)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!pArrayDescriptor)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pArrayDescriptor = array->descriptor;
+	return CUDA_SUCCESS;
+}
+
+/* The other three answer with some of its fields, narrower or not. */
+#define GET_DESCRIPTOR(name, type, ...) \
+	CUresult sim_##name(type *pArrayDescriptor, CUarray hArray) \
+	{ \
+		struct array *array = object_get(KIND_array, hArray); \
+		const CUDA_ARRAY3D_DESCRIPTOR *d; \
+		if (!array) \
+			return CUDA_ERROR_INVALID_HANDLE; \
+		if (!pArrayDescriptor) \
+			return CUDA_ERROR_INVALID_VALUE; \
+		d = &array->descriptor; \
+		*pArrayDescriptor = (type){ __VA_ARGS__ }; \
+		return CUDA_SUCCESS; \
+	}
+#define NARROW(d) \
+	.Width = (unsigned)(d)->Width, .Height = (unsigned)(d)->Height, .Format = (d)->Format, \
+	.NumChannels = (d)->NumChannels
+GET_DESCRIPTOR(cuArrayGetDescriptor, CUDA_ARRAY_DESCRIPTOR_v1, NARROW(d))
+GET_DESCRIPTOR(cuArrayGetDescriptor_v2, CUDA_ARRAY_DESCRIPTOR, COMMON(d))
+GET_DESCRIPTOR(cuArray3DGetDescriptor, CUDA_ARRAY3D_DESCRIPTOR_v1, NARROW(d), .Depth = (unsigned)d->Depth,
+	.Flags = d->Flags)
+
+static CUresult requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *out, unsigned flags, uint64_t bytes)
+{
+	if (!(flags & CUDA_ARRAY3D_DEFERRED_MAPPING))
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = (CUDA_ARRAY_MEMORY_REQUIREMENTS){ .size = round_up(bytes, 65536), .alignment = 65536 };
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array,
+	CUdevice device)
+{
+	struct array *it = object_get(KIND_array, array);
+
+	if (!memoryRequirements || !device_get(device))
+		return CUDA_ERROR_INVALID_VALUE;
+	return it ? requirements(memoryRequirements, it->descriptor.Flags, it->bytes) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult sim_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
+	CUmipmappedArray mipmap, CUdevice device)
+{
+	struct mipmap *it = object_get(KIND_mipmap, mipmap);
+	uint64_t bytes = 0;
+	unsigned i;
+
+	if (!memoryRequirements || !device_get(device))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!it)
+		return CUDA_ERROR_INVALID_HANDLE;
+	for (i = 0; i < it->levels; i++)
+		bytes += it->level[i]->bytes;
+	return requirements(memoryRequirements, it->level[0]->descriptor.Flags, bytes);
+}
+
+/* ---- mipmaps: an array a level ---- */
+
+static unsigned most_levels(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	uint64_t extent = larger(d->Width, d->Height);
+
+	if (!(d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)))
+		extent = larger(extent, d->Depth);
+	return 64 - (unsigned)__builtin_clzll(extent);
+}
+
+static CUDA_ARRAY3D_DESCRIPTOR level_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned level)
+{
+	CUDA_ARRAY3D_DESCRIPTOR small = *d;
+
+	small.Width = larger(d->Width >> level, 1);
+	small.Height = d->Height ? larger(d->Height >> level, 1) : 0;
+	if (d->Depth && !(d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)))
+		small.Depth = larger(d->Depth >> level, 1);
+	return small;
+}
+
+static void mipmap_close(struct mipmap *mipmap)
+{
+	while (mipmap->levels)
+		array_close(mipmap->level[--mipmap->levels]);
+	object_delete(mipmap);
+}
+
+CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
+	const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels)
+{
+	CUDA_ARRAY3D_DESCRIPTOR level;
+	struct context *context;
+	struct mipmap *mipmap;
+	CUresult result = creating(&context);
+	unsigned levels;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pHandle || !pMipmappedArrayDesc || !numMipmapLevels || !is_valid(pMipmappedArrayDesc))
+		return CUDA_ERROR_INVALID_VALUE;
+	mipmap = object_new(KIND_mipmap, context);
+	if (!mipmap)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	levels = most_levels(pMipmappedArrayDesc);
+	levels = numMipmapLevels < levels ? numMipmapLevels : levels;
+	while (result == CUDA_SUCCESS && mipmap->levels < levels) {
+		level = level_of(pMipmappedArrayDesc, mipmap->levels);
+		result = array_open(&mipmap->level[mipmap->levels], context, &level);
+		if (result == CUDA_SUCCESS)
+			mipmap->level[mipmap->levels++]->mipmap = mipmap;
+	}
+	if (result == CUDA_SUCCESS)
+		*pHandle = (CUmipmappedArray)mipmap;
+	else
+		mipmap_close(mipmap);
+	return result;
+}
+
+CUresult sim_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+{
+	struct mipmap *mipmap = object_get(KIND_mipmap, hMipmappedArray);
+
+	if (!mipmap)
+		return CUDA_ERROR_INVALID_HANDLE;
+	mipmap_close(mipmap);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level)
+{
+	struct mipmap *mipmap = object_get(KIND_mipmap, hMipmappedArray);
+
+	if (!mipmap)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!pLevelArray || level >= mipmap->levels)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pLevelArray = (CUarray)mipmap->level[level];
+	return CUDA_SUCCESS;
+}

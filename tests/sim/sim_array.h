@@ -1,0 +1,51 @@
+/*
+ * sim_array.h - arrays, mipmaps and what textures and surfaces read.
+ */
+#ifndef SIM_ARRAY_H
+#define SIM_ARRAY_H
+
+#include "sim_context.h"
+
+struct array {
+	struct object object;
+	CUDA_ARRAY3D_DESCRIPTOR descriptor;
+	uint64_t pixel_bytes, row_bytes, bytes;
+	CUdeviceptr memory; /* 0: sparse or mapped later */
+	struct mipmap *mipmap; /* it is a level of: borrowed */
+};
+
+#define MIPMAP_LEVELS 20
+
+struct mipmap {
+	struct object object;
+	unsigned levels;
+	struct array *level[MIPMAP_LEVELS];
+};
+
+struct texture {
+	struct object object;
+	bool surface;
+	CUDA_RESOURCE_DESC resource;
+	CUDA_TEXTURE_DESC texture;
+	CUDA_RESOURCE_VIEW_DESC view;
+	bool has_view;
+};
+
+struct texref {
+	struct object object;
+	struct module *module;
+	char *name;
+	CUarray array;
+	CUdeviceptr address;
+	CUarray_format format;
+	int channels;
+	unsigned flags, anisotropy;
+	CUaddress_mode mode[3];
+	CUfilter_mode filter;
+};
+
+/* Bytes of a pixel times two, since planar formats have half bytes; 0: unknown format. */
+unsigned format_half_bytes(CUarray_format format, unsigned channels);
+uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *descriptor);
+
+#endif
