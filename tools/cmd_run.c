@@ -1,10 +1,286 @@
 /*
  * cmd_run.c - `cuward run`: a command under limits, leak check and trace.
  */
+#include <argp.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "cuward.h"
+#include "run.h"
+
+enum {
+	OPTION_JOB_MEMORY = 256,
+	OPTION_ON_LIMIT,
+	OPTION_LEAK,
+	OPTION_STACK,
+	OPTION_FAIL_ON,
+	OPTION_ERROR_EXITCODE,
+	OPTION_TRACE,
+	OPTION_REPORT,
+	OPTION_LABEL,
+	OPTION_SIM,
+	OPTION_DRY_RUN,
+};
+
+static const struct argp_option options[] = {
+	{ "memory", 'm', "LIMIT", 0,
+	  "limit of each process on each GPU: SIZE, N%, none, or a list 0=2G,GPU-uuid=4G", 1 },
+	{ "job-memory", OPTION_JOB_MEMORY, "LIMIT", 0,
+	  "limit of all processes of this run together, on each GPU", 1 },
+	{ "gpu", 'g', "LIST", 0, "the GPUs the command sees (CUDA_VISIBLE_DEVICES)", 1 },
+	{ "on-limit", OPTION_ON_LIMIT, "deny", 0, "what a refusal does: CUDA_ERROR_OUT_OF_MEMORY", 1 },
+	{ "leak", OPTION_LEAK, "exit|off", 0, "what counts as a leak (default exit)", 2 },
+	{ "stack", OPTION_STACK, "none|addr", 0, "how much of the call site is kept", 2 },
+	{ "fail-on", OPTION_FAIL_ON, "LIST", 0,
+	  "leak, leak:SIZE, denied: exit with 23 or 25 where the command succeeded", 2 },
+	{ "error-exitcode", OPTION_ERROR_EXITCODE, "N", 0, "exit with N instead of 23 or 25", 2 },
+	{ "trace", OPTION_TRACE, "DIR", OPTION_ARG_OPTIONAL,
+	  "record an LTTng trace of the command and its children", 3 },
+	{ "report", OPTION_REPORT, "FILE", 0,
+	  "write a JSON report; %p pid, %t start time, %h host, %u user", 3 },
+	{ "label", OPTION_LABEL, "K=V", 0, "carried into reports and traces", 3 },
+	{ "sim", OPTION_SIM, "PROFILE", OPTION_ARG_OPTIONAL, "use the simulated driver", 4 },
+	{ "dry-run", OPTION_DRY_RUN, NULL, 0,
+	  "print environment and limits and where each comes from; run nothing", 4 },
+	{ "quiet", 'q', NULL, 0, "no summary, nothing on stderr but failures", 4 },
+	{ "verbose", 'v', NULL, 0, "more on stderr; twice: much more", 4 },
+	{ 0 },
+};
+
+static const char doc[] =
+	"Run COMMAND under GPU memory limits, with leak check and trace.\v"
+	"Exit status: the command's own; 128+N when signal N ended it; where it succeeded but "
+	"--fail-on asked, 23 for a leak and 25 for a refusal; 125 when cuward failed, 126 when the "
+	"command cannot be executed, 127 when it is not found.";
+
+/* ---- options ---- */
+
+static void set_value(struct run *run, enum run_setting setting, const char *text)
+{
+	run->values[setting] = (struct run_value){ text, "command line" };
+}
+
+/* Labels add up. */
+static void add_label(struct run *run, const char *label)
+{
+	const char *before = run->values[SETTING_label].text;
+	char *all;
+
+	if (asprintf(&all, "%s%s%s", before ? before : "", before ? "," : "", label) < 0)
+		abort();
+	set_value(run, SETTING_label, all);
+}
+
+static void be_verbose(struct run *run)
+{
+	const char *now = run->values[SETTING_log].text;
+
+	set_value(run, SETTING_log, now && strcmp(now, "off") != 0 ? "debug" : "info");
+}
+
+static int parse_exitcode(struct argp_state *state, const char *text)
+{
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	if (*end || end == text || number < 1 || number > 255)
+		argp_error(state, "--error-exitcode: '%s' is not between 1 and 255", text);
+	return (int)number;
+}
+
+/* Options whose text is a setting. */
+static int setting_of(int key)
+{
+	switch (key) {
+	case 'm': return SETTING_memory;
+	case 'g': return SETTING_gpu;
+	case OPTION_JOB_MEMORY: return SETTING_job_memory;
+	case OPTION_ON_LIMIT: return SETTING_on_limit;
+	case OPTION_LEAK: return SETTING_leak;
+	case OPTION_STACK: return SETTING_stack;
+	case OPTION_FAIL_ON: return SETTING_fail_on;
+	case OPTION_REPORT: return SETTING_report;
+	default: return -1;
+	}
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+	struct run *run = state->input;
+	int setting = setting_of(key);
+
+	if (setting >= 0) {
+		set_value(run, (enum run_setting)setting, text);
+		return 0;
+	}
+	switch (key) {
+	case 'q': set_value(run, SETTING_log, "off"); break;
+	case 'v': be_verbose(run); break;
+	case OPTION_LABEL: add_label(run, text); break;
+	case OPTION_ERROR_EXITCODE: run->error_exitcode = parse_exitcode(state, text); break;
+	case OPTION_TRACE: run->trace_to = text ? text : ""; break;
+	case OPTION_SIM: run->sim = text ? text : ""; break;
+	case OPTION_DRY_RUN: run->dry_run = true; break;
+	case ARGP_KEY_ARG:
+		run->argv = state->argv + state->next - 1;
+		state->next = state->argc;
+		break;
+	case ARGP_KEY_END:
+		if (!run->argv)
+			argp_error(state, "which command?");
+		break;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+/* ---- words on stderr ---- */
+
+static void say(const char *format, va_list args)
+{
+	char line[2048];
+
+	vsnprintf(line, sizeof(line), format, args);
+	dprintf(STDERR_FILENO, "cuward: %s\n", line);
+}
+
+void run_say(const struct run *run, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	if (!run->quiet)
+		say(format, args);
+	va_end(args);
+}
+
+int run_fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+	return EXIT_CUWARD;
+}
+
+/* ---- the order of things ---- */
+
+uint64_t run_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* An absolute path; a new folder here where none is named. */
+static int name_trace(struct run *run)
+{
+	struct report_writer writer = { .pid = (uint32_t)getpid(), .start_ns = run->start_ns };
+	char name[PATH_MAX], here[PATH_MAX] = "";
+
+	if (*run->trace_to)
+		snprintf(name, sizeof(name), "%s", run->trace_to);
+	else if (report_file_name(name, "cuward-trace-%t-%p", &writer) != 0)
+		return run_fail("cannot name the trace");
+	if (*name != '/' && !getcwd(here, sizeof(here)))
+		return run_fail("cannot tell the current folder: %s", strerror(errno));
+	if (snprintf(run->trace_dir, sizeof(run->trace_dir), "%s%s%s", here, *here ? "/" : "",
+		name) >= (int)sizeof(run->trace_dir))
+		return run_fail("--trace: the path is too long");
+	return 0;
+}
+
+static int start_trace(struct run *run)
+{
+	char why[512];
+
+	if (!run->trace_to)
+		return 0;
+	if (name_trace(run) != 0)
+		return EXIT_CUWARD;
+	if (!session_start(&run->session, run->trace_dir, run->libraries, why, sizeof(why)))
+		return run_fail("--trace: %s", why);
+	run->tracing = true;
+	return 0;
+}
+
+static int await_trace(struct run *run)
+{
+	char why[512];
+
+	if (!run->tracing || session_ready(&run->session, why, sizeof(why)))
+		return 0;
+	return run_fail("--trace: %s", why);
+}
+
+static void warn_of_disabled(const struct run *run)
+{
+	const char *disabled = getenv("CUWARD_DISABLE");
+
+	if (disabled && strcmp(disabled, "1") == 0)
+		run_say(run, "CUWARD_DISABLE=1: nothing is enforced, counted or traced");
+}
+
+/* Everything up to the command's first instruction. */
+static int start(struct run *run)
+{
+	int error = run_environment_open(run);
+
+	if (!error)
+		error = await_trace(run);
+	if (!error)
+		error = run_environment_set(run);
+	if (!error)
+		error = run_environment_check(run);
+	return error ? error : run_child_start(run);
+}
+
+static int carry_out(struct run *run)
+{
+	int status = start_trace(run);
+
+	if (status)
+		return status;
+	run_child_block();
+	status = start(run);
+	if (status == 0) {
+		run_child_wait(run);
+		run->end_ns = run_now_ns();
+		status = run_report(run);
+	} else if (run->tracing) {
+		session_stop(&run->session, &run->trace);
+	}
+	run_environment_close(run);
+	return status;
+}
 
 int cmd_run(int argc, char **argv)
 {
-	(void)argv;
-	return argc > 1 ? EXIT_CUWARD : EXIT_USAGE;
+	static const struct argp parser = { .options = options, .parser = parse_option,
+		.args_doc = "[--] COMMAND [ARG...]", .doc = doc };
+	static struct run run = { .job_lock = -1 };
+	int error;
+
+	run_child_guard_descriptors();
+	argp_err_exit_status = EXIT_CUWARD;
+	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &run);
+	run.start_ns = run_now_ns();
+	error = run_settings_read(&run);
+	if (!error)
+		error = run_program_check(&run);
+	if (!error)
+		error = run_environment_plan(&run);
+	if (error)
+		return error;
+	warn_of_disabled(&run);
+	if (run.dry_run)
+		run_environment_print(&run);
+	return run.dry_run ? 0 : carry_out(&run);
 }

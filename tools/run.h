@@ -1,0 +1,134 @@
+/*
+ * run.h - the parts of `cuward run`.
+ *
+ *	cmd_run.c          options, and the order of things
+ *	run_settings.c     what is asked for, and by whom: command line, environment, default
+ *	run_limits.c       two limits that both apply, as one
+ *	run_environment.c  the command's environment: preload, libraries, state folder, dry run
+ *	run_program.c      can this command be watched at all?
+ *	run_child.c        start it, forward signals, wait for it
+ *	run_report.c       what its processes left: JSON report, --fail-on
+ *	run_summary.c      the same for people
+ */
+#ifndef RUN_H
+#define RUN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cuward/events.h"
+#include "cuward/ledger.h"
+#include "ledger_read.h"
+#include "report_file.h"
+#include "session.h"
+
+/* X(name, variable, option, default): settings that have an option and an environment variable. */
+#define RUN_SETTINGS(X) \
+	X(memory, "CUWARD_MEMORY", "--memory", "none") \
+	X(job_memory, "CUWARD_JOB_MEMORY", "--job-memory", "none") \
+	X(gpu, "CUDA_VISIBLE_DEVICES", "--gpu", NULL) \
+	X(on_limit, "CUWARD_ON_LIMIT", "--on-limit", "deny") \
+	X(leak, "CUWARD_LEAK", "--leak", "exit") \
+	X(stack, "CUWARD_STACK", "--stack", "addr") \
+	X(fail_on, "CUWARD_FAIL_ON", "--fail-on", NULL) \
+	X(report, "CUWARD_REPORT", "--report", NULL) \
+	X(label, "CUWARD_LABEL", "--label", NULL) \
+	X(log, "CUWARD_LOG", "-q, -v", "error")
+
+enum run_setting {
+#define X(name, variable, option, standard) SETTING_##name,
+	RUN_SETTINGS(X)
+#undef X
+	SETTING_COUNT,
+};
+
+struct run_value {
+	const char *text;   /* NULL unset */
+	const char *source; /* "command line", "environment", "default" */
+};
+
+struct run {
+	struct run_value values[SETTING_COUNT];
+	const char *trace_to; /* --trace: folder, "" a new one here, NULL no trace */
+	const char *sim;      /* --sim: profile, "" the newest, NULL the real driver */
+	int error_exitcode; /* 0 the usual ones */
+	bool dry_run;
+	bool quiet;
+	char **argv; /* of the command */
+
+	/* from the values */
+	uint64_t fail_leak_bytes; /* this much leaked is a failure; BYTES_NONE nothing is */
+	bool fail_denied;
+
+	/* the environment */
+	char libraries[PATH_MAX]; /* where libcuward.so lies */
+	char dir[PATH_MAX];       /* of shared state, "" if there is none */
+	char job[128];
+	char job_dir[PATH_MAX + 160];
+	int job_lock;             /* held while this run lives, -1 */
+	bool nested;              /* another run reads our ledgers after us */
+	char program[PATH_MAX];   /* the file to be executed */
+
+	/* the run itself */
+	uint64_t start_ns;
+	uint64_t end_ns;
+	pid_t child;
+	int status; /* of the command as a shell would say it */
+	int signal; /* that ended it, 0 none */
+	struct session session;
+	bool tracing;
+	char trace_dir[PATH_MAX];
+	struct session_result trace;
+};
+
+/* "cuward: TEXT" on stderr. run_fail is for what ends the run; it returns EXIT_CUWARD. */
+void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int run_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Functions that return int return 0 or an exit status, after they said why. */
+
+/* run_settings.c */
+int run_settings_read(struct run *run);
+const char *run_setting_variable(enum run_setting setting);
+const char *run_setting_option(enum run_setting setting);
+
+/* run_limits.c: the lowest of two limits, as text. False: they cannot be compared. */
+bool run_limits_lowest(const char *a, const char *b, char *text, size_t bytes);
+
+/* run_environment.c */
+int run_environment_plan(struct run *run);  /* libraries, state folder, job; changes nothing */
+void run_environment_print(const struct run *run);
+int run_environment_open(struct run *run);  /* make the job's folder */
+int run_environment_set(struct run *run);   /* in ourselves; the command inherits */
+int run_environment_check(struct run *run); /* does the preload work? */
+void run_environment_close(struct run *run); /* remove the job's folder if nobody needs it */
+
+/* run_program.c */
+int run_program_check(struct run *run);
+
+/* run_child.c */
+void run_child_guard_descriptors(void); /* first of all */
+void run_child_block(void);             /* from here on signals are meant for the command */
+int run_child_start(struct run *run);
+void run_child_wait(struct run *run);
+
+/* run_report.c: the exit status of cuward run. */
+int run_report(struct run *run);
+
+/* run_summary.c: what happened, on stderr. */
+void run_summary(const struct run *run, const struct ledger_list *list);
+
+/* What the processes of a run did, summed up; those that never used CUDA left out. */
+struct run_sums {
+	uint64_t processes;
+	uint64_t leaked_bytes;
+	uint64_t leaked;
+	uint64_t denied;
+};
+struct run_sums run_sum_up(const struct ledger_list *list);
+
+uint64_t run_now_ns(void); /* CLOCK_REALTIME */
+
+#endif

@@ -1,0 +1,408 @@
+/*
+ * run_environment.c - what the command finds around it: the preload, the simulated driver, settings,
+ * and the folder where its processes leave their ledgers.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "limit.h"
+#include "text.h"
+
+/* Variables that the command gets another value of than we have; a NULL value removes one. */
+static struct change {
+	const char *name;
+	char *value;
+	const char *source;
+} changes[32];
+static unsigned change_count;
+
+static void change(const char *name, const char *source, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void change(const char *name, const char *source, const char *format, ...)
+{
+	char *value = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (format && vasprintf(&value, format, args) < 0)
+		abort();
+	va_end(args);
+	changes[change_count++] = (struct change){ name, value, source };
+}
+
+/* ---- libraries ---- */
+
+static bool has_library(const char *folder)
+{
+	char path[PATH_MAX + 160];
+
+	return snprintf(path, sizeof(path), "%s/libcuward.so", folder) < (int)sizeof(path) &&
+		access(path, R_OK) == 0;
+}
+
+/* Beside the command, else where `make install` puts them. */
+static int find_libraries(struct run *run)
+{
+	ssize_t length = readlink("/proc/self/exe", run->libraries, sizeof(run->libraries) - 1);
+	char *slash;
+
+	run->libraries[length < 0 ? 0 : length] = 0;
+	slash = strrchr(run->libraries, '/');
+	if (slash)
+		*slash = 0;
+	if (slash && has_library(run->libraries))
+		return 0;
+	if (!has_library(CUWARD_LIBDIR))
+		return run_fail("libcuward.so is neither in %s nor in %s", run->libraries,
+			CUWARD_LIBDIR);
+	strcpy(run->libraries, CUWARD_LIBDIR);
+	return 0;
+}
+
+/* Ours goes first: an interposer behind another one may never be called. What was set stays. */
+static int plan_preload(const struct run *run)
+{
+	const char *before = getenv("LD_PRELOAD");
+	char ours[PATH_MAX + 16];
+	size_t length = (size_t)snprintf(ours, sizeof(ours), "%s/libcuward.so", run->libraries);
+
+	if (strpbrk(ours, ": "))
+		return run_fail("%s: a path with a blank or a colon cannot be preloaded", ours);
+	/* In a nested run it is there already. */
+	if (before && strncmp(before, ours, length) == 0 && strchr(": ", before[length])) {
+		change("LD_PRELOAD", "as it was", "%s", before);
+		return 0;
+	}
+	change("LD_PRELOAD", "cuward run", "%s%s%s", ours, before && *before ? ":" : "",
+		before ? before : "");
+	return 0;
+}
+
+static int plan_sim(const struct run *run)
+{
+	const char *before = getenv("LD_LIBRARY_PATH");
+	char folder[2 * PATH_MAX], library[2 * PATH_MAX + 16];
+	bool newest = !run->sim || !*run->sim || strcmp(run->sim, "13.0") == 0;
+
+	if (!run->sim)
+		return 0;
+	snprintf(folder, sizeof(folder), "%s/sim%s%s", run->libraries, newest ? "" : "/",
+		newest ? "" : run->sim);
+	snprintf(library, sizeof(library), "%s/libcuda.so.1", folder);
+	if (strchr(run->sim, '/') || run->sim[0] == '.' || access(library, R_OK) != 0)
+		return run_fail("--sim: there is no simulated driver %s", library);
+	change("LD_LIBRARY_PATH", "--sim", "%s%s%s", folder, before && *before ? ":" : "",
+		before ? before : "");
+	return 0;
+}
+
+/* ---- the state folder and the job ---- */
+
+static bool is_ours(const char *folder)
+{
+	struct stat info;
+
+	return lstat(folder, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
+static int find_dir(struct run *run)
+{
+	const char *dir = getenv("CUWARD_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+	char here[PATH_MAX] = "";
+	int length;
+
+	if (dir && *dir && *dir != '/' && !getcwd(here, sizeof(here)))
+		return run_fail("cannot tell the current folder: %s", strerror(errno));
+	if (dir && *dir)
+		length = snprintf(run->dir, sizeof(run->dir), "%s%s%s", here, *here ? "/" : "", dir);
+	else if (runtime && *runtime == '/' && is_ours(runtime))
+		length = snprintf(run->dir, sizeof(run->dir), "%s/cuward", runtime);
+	else
+		length = snprintf(run->dir, sizeof(run->dir), "/dev/shm/cuward-%u", geteuid());
+	if (length >= 400)
+		return run_fail("CUWARD_DIR: the path is too long");
+	return 0;
+}
+
+/* Letters, digits, - _ . and / between; no part begins with a dot. */
+static bool is_job(const char *job)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
+	char previous = '/';
+
+	for (; *job; previous = *job++)
+		if (!strchr(letters, *job) || (previous == '/' && (*job == '.' || *job == '/')))
+			return false;
+	return previous != '/';
+}
+
+/* A name of eight letters that nobody else has; nested in the job we are part of. */
+static int name_job(struct run *run)
+{
+	static const char letters[] = "0123456789abcdefghjkmnpqrstvwxyz";
+	const char *outer = getenv("CUWARD_JOB");
+	uint8_t random[8];
+	size_t used;
+
+	if (outer && *outer && !is_job(outer))
+		return run_fail("CUWARD_JOB: '%.128s' is no name of a job", outer);
+	used = (size_t)snprintf(run->job, sizeof(run->job), "%s%s", outer ? outer : "",
+		outer && *outer ? "/" : "");
+	if (used + sizeof(random) >= sizeof(run->job))
+		return run_fail("CUWARD_JOB: runs are nested too deep, or the name is too long");
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return run_fail("no random numbers: %s", strerror(errno));
+	for (size_t i = 0; i < sizeof(random); i++)
+		run->job[used + i] = letters[random[i] % 32];
+	run->job[used + sizeof(random)] = 0;
+	snprintf(run->job_dir, sizeof(run->job_dir), "%s/jobs/%s", run->dir, run->job);
+	return 0;
+}
+
+/* ---- the plan ---- */
+
+static const enum run_setting passed_on[] = { SETTING_memory, SETTING_job_memory, SETTING_gpu,
+	SETTING_on_limit, SETTING_stack, SETTING_label, SETTING_log };
+
+int run_environment_plan(struct run *run)
+{
+	if (find_libraries(run) || find_dir(run) || name_job(run) || plan_preload(run) ||
+		plan_sim(run))
+		return EXIT_CUWARD;
+	change("CUWARD_JOB", "cuward run", "%s", run->job);
+	change("CUWARD_DIR", getenv("CUWARD_DIR") ? "environment" : "default", "%s", run->dir);
+	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+		const struct run_value *value = &run->values[passed_on[i]];
+
+		if (value->text && strcmp(value->source, "default") != 0)
+			change(run_setting_variable(passed_on[i]), value->source, "%s", value->text);
+	}
+	if (run->trace_to)
+		change("CUWARD_TRACE", "command line", "1");
+	/* These two are our task; a guest that knew of them would print and write as well. */
+	change(run_setting_variable(SETTING_leak), "cuward run", NULL);
+	change(run_setting_variable(SETTING_report), "cuward run", NULL);
+	return 0;
+}
+
+/* ---- dry run ---- */
+
+static void print_amount(const struct limit_amount *amount)
+{
+	if (amount->unit == LIMIT_NONE)
+		printf("none");
+	else if (amount->unit == LIMIT_BYTES)
+		printf("%llu bytes", (unsigned long long)amount->bytes);
+	else
+		printf("a percentage of the GPU");
+}
+
+static void print_limit(const struct run *run, enum run_setting setting, const char *whose)
+{
+	const struct run_value *value = &run->values[setting];
+	struct limit limit;
+	char why[256];
+
+	if (!limit_parse(&limit, value->text, why, sizeof(why)))
+		return;
+	printf("limit of %s on each GPU: ", whose);
+	if (limit.count == 0)
+		print_amount(&limit.all);
+	for (unsigned i = 0; i < limit.count; i++) {
+		const struct limit_item *item = &limit.items[i];
+
+		printf(i ? ", " : "");
+		if (item->by == LIMIT_INDEX)
+			printf("%u=", item->index);
+		else
+			printf("GPU-%s=", item->uuid);
+		print_amount(&item->amount);
+	}
+	printf("  (%s: %s)\n", value->source, value->text);
+}
+
+void run_environment_print(const struct run *run)
+{
+	printf("command: %s\n", run->program);
+	print_limit(run, SETTING_memory, "each process");
+	print_limit(run, SETTING_job_memory, "all processes together");
+	for (enum run_setting i = 0; i < SETTING_COUNT; i++)
+		if (run->values[i].text && i != SETTING_memory && i != SETTING_job_memory)
+			printf("%s: %s  (%s)\n", run_setting_option(i), run->values[i].text,
+				run->values[i].source);
+	printf("environment:\n");
+	for (unsigned i = 0; i < change_count; i++)
+		if (changes[i].value)
+			printf("  %s=%s  (%s)\n", changes[i].name, changes[i].value, changes[i].source);
+		else if (getenv(changes[i].name))
+			printf("  %s removed  (%s)\n", changes[i].name, changes[i].source);
+}
+
+/* ---- folders ---- */
+
+static bool make_folders_once(const struct run *run)
+{
+	char path[PATH_MAX + 160];
+
+	strcpy(path, run->job_dir);
+	for (char *at = path + strlen(run->dir); ; *at = '/', at = strchrnul(at + 1, '/')) {
+		bool last = *at == 0;
+
+		*at = 0;
+		if (mkdir(path, 0700) != 0 && errno != EEXIST)
+			return false;
+		if (last)
+			return true;
+	}
+}
+
+/* The job's folder with all above it. A run that ends may remove one of them in between. */
+static bool make_folders(const struct run *run)
+{
+	for (unsigned tries = 0; tries < 10; tries++) {
+		if (make_folders_once(run))
+			return true;
+		if (errno != ENOENT)
+			return false;
+	}
+	return false;
+}
+
+/* Does the run of an outer job still live? It holds a lock in its folder. */
+static bool outer_run_lives(const struct run *run)
+{
+	char path[PATH_MAX + 160], file[PATH_MAX + 168], *slash;
+	bool lives = false;
+	int fd;
+
+	strcpy(path, run->job_dir);
+	while (!lives && (slash = strrchr(path, '/')) && slash > path + strlen(run->dir) + 5) {
+		*slash = 0;
+		snprintf(file, sizeof(file), "%s/.run", path);
+		fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		lives = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	return lives;
+}
+
+static bool lock_job(struct run *run)
+{
+	char path[PATH_MAX + 168];
+
+	snprintf(path, sizeof(path), "%s/.run", run->job_dir);
+	run->job_lock = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return run->job_lock >= 0 && flock(run->job_lock, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* In a public place it may be anybody's; the guests ask for the same. */
+static bool dir_is_safe(const struct run *run)
+{
+	struct stat info;
+
+	errno = EPERM;
+	return is_ours(run->dir) && stat(run->dir, &info) == 0 && !(info.st_mode & 022);
+}
+
+int run_environment_open(struct run *run)
+{
+	bool needed = run->values[SETTING_report].text || run->values[SETTING_fail_on].text;
+
+	run->job_lock = -1;
+	if ((mkdir(run->dir, 0700) == 0 || errno == EEXIST) && dir_is_safe(run) &&
+		make_folders(run) && lock_job(run)) {
+		run->nested = outer_run_lives(run);
+		return 0;
+	}
+	if (needed)
+		return run_fail("cannot use %s: %s; without it there is no report",
+			run->job_dir, strerror(errno));
+	run_say(run, "cannot use %s: %s; there will be no report", run->job_dir, strerror(errno));
+	run->dir[0] = 0;
+	return 0;
+}
+
+/* ---- into force ---- */
+
+int run_environment_set(struct run *run)
+{
+	const struct session_variable *more = NULL;
+
+	for (unsigned i = 0; i < change_count; i++)
+		if (changes[i].value ? setenv(changes[i].name, changes[i].value, 1) :
+			unsetenv(changes[i].name))
+			return run_fail("cannot set %s", changes[i].name);
+	if (run->tracing)
+		more = session_environment(&run->session);
+	for (; more && more->name; more++)
+		if (setenv(more->name, more->value, 1))
+			return run_fail("cannot set %s", more->name);
+	return 0;
+}
+
+/* Ourselves, started as the command will be: is the library there? */
+int run_environment_check(struct run *run)
+{
+	char library[PATH_MAX + 16];
+	int status = -1;
+	pid_t child = fork();
+
+	snprintf(library, sizeof(library), "%s/libcuward.so", run->libraries);
+	if (child == 0) {
+		int null = open("/dev/null", O_RDWR);
+
+		for (int fd = 0; fd <= 2; fd++)
+			dup2(null, fd);
+		execl("/proc/self/exe", "cuward", "preflight", library, NULL);
+		_exit(EXIT_CUWARD);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return run_fail("cannot start the pre-flight: %s", strerror(errno));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	return run_fail("the pre-flight failed: %s is not loaded into programs that we start; "
+		"`LD_PRELOAD=%s true` may say why", library, library);
+}
+
+/* ---- afterwards ---- */
+
+static void remove_ledgers(const struct run *run)
+{
+	struct ledger_list list;
+
+	ledger_list_open(&list, run->dir, run->job);
+	for (size_t i = 0; i < list.count; i++)
+		if (ledger_owner(&list.files[i], run->dir) == OWNER_DEAD)
+			unlink(list.files[i].path);
+	ledger_list_close(&list);
+}
+
+void run_environment_close(struct run *run)
+{
+	char path[PATH_MAX + 168];
+
+	if (!run->dir[0] || run->job_lock < 0)
+		return;
+	if (!run->nested)
+		remove_ledgers(run);
+	snprintf(path, sizeof(path), "%s/.run", run->job_dir);
+	unlink(path);
+	close(run->job_lock);
+	/* Up to "jobs"; ends where ledgers of living processes are left. */
+	strcpy(path, run->job_dir);
+	while (strlen(path) > strlen(run->dir) + strlen("/jobs") && rmdir(path) == 0)
+		*strrchr(path, '/') = 0;
+}

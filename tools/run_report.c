@@ -1,0 +1,293 @@
+/*
+ * run_report.c - what the processes of a run left behind: JSON report, end of the trace, --fail-on.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "report_leaks.h"
+#include "text.h"
+
+/* ---- how each of them ended ---- */
+
+static bool has_later_image(const struct ledger_list *list, const struct ledger_file *file)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (ledger_is_later_image(file, &list->files[i]))
+			return true;
+	return false;
+}
+
+/* The end of one that is dead: from waitpid if it was the command, else as far as it is known. */
+static void set_end(const struct run *run, const struct ledger_list *list,
+	struct ledger_file *file, uint32_t pid_ns)
+{
+	const struct process_identity *who = &file->header->who;
+	bool is_child = who->pid == (uint32_t)run->child && who->pid_ns == pid_ns;
+
+	file->view.how = END_RUNNING; /* the ledger's word */
+	if (has_later_image(list, file)) {
+		if (file->header->ended == END_RUNNING)
+			file->view.how = END_EXEC;
+	} else if (is_child) {
+		file->view.how = run->signal ? END_SIGNAL : END_EXIT;
+		file->view.status = run->status;
+	} else if (file->header->ended == END_RUNNING) {
+		file->view.how = END_UNKNOWN;
+	}
+}
+
+static void set_ends(const struct run *run, struct ledger_list *list)
+{
+	uint32_t pid_ns = ledger_own_pid_ns();
+
+	for (size_t i = 0; i < list->count; i++) {
+		struct ledger_file *file = &list->files[i];
+		enum ledger_owner owner = ledger_owner(file, run->dir);
+
+		if (owner != OWNER_ALIVE)
+			set_end(run, list, file, pid_ns);
+		file->view.leaks_off = strcmp(run->values[SETTING_leak].text, "off") == 0;
+		file->view.trace_dir = run->tracing ? run->trace_dir : NULL;
+	}
+}
+
+struct run_sums run_sum_up(const struct ledger_list *list)
+{
+	struct run_sums sums = { 0 };
+
+	for (size_t i = 0; i < list->count; i++) {
+		const struct ledger_header *header = list->files[i].header;
+		struct report_leaks leaks = report_leak_sum(&list->files[i].view);
+
+		if (!header->uses_cuda)
+			continue;
+		sums.processes++;
+		sums.leaked_bytes += leaks.bytes;
+		sums.leaked += leaks.count;
+		for (unsigned d = 0; d < header->device_count && d < SLOT_DEVICES; d++)
+			sums.denied += header->devices[d].denied;
+	}
+	return sums;
+}
+
+/* ---- the end of the trace ---- */
+
+static void emit_end(struct run *run, const struct ledger_file *file)
+{
+	const struct ledger_view *view = &file->view;
+	struct event_process_end event = { .process = file->header->who.process,
+		.how = (uint8_t)(view->how == END_RUNNING ? file->header->ended : view->how),
+		.status = view->how == END_RUNNING ? file->header->status : view->status };
+
+	for (size_t i = 0; i < view->record_count; i++) {
+		if (!report_record_is_live(&view->records[i]))
+			continue;
+		event.live_bytes += view->records[i].bytes;
+		event.live_count++;
+	}
+	for (unsigned d = 0; d < file->header->device_count && d < SLOT_DEVICES; d++)
+		event.denied += file->header->devices[d].denied;
+	session_emit(&run->session, EVENT_process_end, &event);
+}
+
+static void emit_leaks(struct run *run, const struct ledger_file *file)
+{
+	unsigned count;
+	const struct leak_group *groups = report_leak_groups(&file->view, &count);
+
+	for (unsigned i = 0; i < count; i++) {
+		struct event_leak event = { .process = file->header->who.process,
+			.verdict = groups[i].verdict, .kind = groups[i].kind,
+			.device = groups[i].device, .bytes = groups[i].bytes,
+			.count = groups[i].count, .site = groups[i].site };
+
+		session_emit(&run->session, EVENT_leak, &event);
+	}
+}
+
+static void emit_lost(struct run *run, const struct ledger_file *file)
+{
+	struct event_lost event = { .process = file->header->who.process,
+		.why = "the process could not register with the session daemon" };
+
+	if (file->header->trace != TRACE_REGISTERED)
+		session_emit(&run->session, EVENT_lost, &event);
+}
+
+static void end_trace(struct run *run, struct ledger_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct ledger_file *file = &list->files[i];
+
+		if (!file->header->uses_cuda)
+			continue;
+		emit_lost(run, file);
+		if (file->view.how == END_RUNNING && file->header->ended == END_RUNNING)
+			continue;
+		emit_leaks(run, file);
+		emit_end(run, file);
+	}
+	session_stop(&run->session, &run->trace);
+	for (size_t i = 0; i < list->count; i++)
+		list->files[i].view.trace_lost = run->trace.lost;
+}
+
+/* ---- --fail-on ---- */
+
+/* What --fail-on found, NULL if it found nothing or need not look. */
+static const char *failed_on(const struct run *run, const struct run_sums *sums)
+{
+	if (run->status != 0)
+		return NULL;
+	if (sums->leaked > 0 && sums->leaked_bytes >= run->fail_leak_bytes)
+		return "leak";
+	return run->fail_denied && sums->denied > 0 ? "denied" : NULL;
+}
+
+static int exit_status(const struct run *run, const struct run_sums *sums)
+{
+	const char *failed = failed_on(run, sums);
+
+	if (!failed)
+		return run->status;
+	if (run->error_exitcode)
+		return run->error_exitcode;
+	return strcmp(failed, "leak") == 0 ? EXIT_LEAK : EXIT_DENIED;
+}
+
+/* ---- JSON ---- */
+
+static void put_settings(struct json *json, const struct run *run)
+{
+	json_open(json, "settings", '[');
+	for (enum run_setting i = 0; i < SETTING_COUNT; i++) {
+		if (!run->values[i].text)
+			continue;
+		json_open_flat(json, NULL, '{');
+		json_string(json, "name", run_setting_variable(i));
+		json_string(json, "value", run->values[i].text);
+		json_string(json, "source", run->values[i].source);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+static void put_trace(struct json *json, const struct run *run)
+{
+	json_open_flat(json, "trace", '{');
+	if (run->tracing) {
+		json_string(json, "dir", run->trace_dir);
+		json_bytes(json, "lost", run->trace.complete ? run->trace.lost : BYTES_NONE);
+		json_number(json, "bytes", run->trace.bytes);
+		json_bool(json, "complete", run->trace.complete);
+	} else {
+		json_null(json, "dir");
+	}
+	json_close(json, '}');
+}
+
+static void put_run(struct json *json, const struct run *run, const struct run_sums *sums)
+{
+	const char *failed = failed_on(run, sums);
+
+	json_open(json, "run", '{');
+	json_string(json, "version", CUWARD_VERSION);
+	json_number(json, "pid", (uint64_t)getpid());
+	json_time(json, "start_time", run->start_ns);
+	json_time(json, "end_time", run->end_ns);
+	json_string(json, "program", run->program);
+	json_open_flat(json, "argv", '[');
+	for (char **word = run->argv; *word; word++)
+		json_string(json, NULL, *word);
+	json_close(json, ']');
+	json_string(json, "job", run->job);
+	json_signed(json, "command_status", run->status);
+	json_bytes(json, "command_signal", run->signal ? (uint64_t)run->signal : BYTES_NONE);
+	json_signed(json, "exit_status", exit_status(run, sums));
+	if (failed)
+		json_string(json, "failed_on", failed);
+	else
+		json_null(json, "failed_on");
+	json_number(json, "leaked_bytes", sums->leaked_bytes);
+	json_number(json, "leaked", sums->leaked);
+	json_number(json, "denied", sums->denied);
+	put_settings(json, run);
+	put_trace(json, run);
+	json_close(json, '}');
+}
+
+static void put_document(struct report_out *out, const struct run *run,
+	const struct ledger_list *list, const struct run_sums *sums)
+{
+	struct json json = { .out = out };
+
+	json_open(&json, NULL, '{');
+	json_number(&json, "schema", 1);
+	put_run(&json, run, sums);
+	json_open(&json, "processes", '[');
+	for (size_t i = 0; i < list->count; i++)
+		if (list->files[i].header->uses_cuda) {
+			json_begin(&json, NULL);
+			report_process_json(out, &list->files[i].view, json.level);
+		}
+	json_close(&json, ']');
+	json_close(&json, '}');
+	text_char(out, '\n');
+}
+
+static bool write_document(const struct run *run, const char *name,
+	const struct ledger_list *list, const struct run_sums *sums)
+{
+	static struct report_file file;
+	int error = report_file_open(&file, name);
+
+	if (!error) {
+		put_document(&file.out, run, list, sums);
+		error = report_file_close(&file, (uint32_t)getpid());
+	}
+	if (error)
+		run_fail("cannot write the report %s: %s", name, strerror(-error));
+	else
+		run_say(run, "report in %s", file.name);
+	return error == 0;
+}
+
+static bool write_documents(const struct run *run, const struct ledger_list *list,
+	const struct run_sums *sums)
+{
+	struct report_writer writer = { .pid = (uint32_t)getpid(), .uid = getuid(),
+		.start_ns = run->start_ns };
+	const char *pattern = run->values[SETTING_report].text;
+	char name[PATH_MAX], beside[PATH_MAX + 16];
+	bool fine = true;
+
+	if (pattern && report_file_name(name, pattern, &writer) == 0)
+		fine = write_document(run, name, list, sums);
+	snprintf(beside, sizeof(beside), "%s/report.json", run->trace_dir);
+	return (!run->tracing || write_document(run, beside, list, sums)) && fine;
+}
+
+int run_report(struct run *run)
+{
+	struct ledger_list list = { 0 };
+	struct run_sums sums;
+	bool written;
+	int status;
+
+	if (run->dir[0])
+		ledger_list_open(&list, run->dir, run->job);
+	set_ends(run, &list);
+	if (run->tracing)
+		end_trace(run, &list);
+	sums = run_sum_up(&list);
+	run_summary(run, &list);
+	written = write_documents(run, &list, &sums);
+	status = exit_status(run, &sums);
+	ledger_list_close(&list);
+	return written || run->status != 0 ? status : EXIT_CUWARD;
+}

@@ -1,0 +1,275 @@
+/*
+ * run_settings.c - what is asked for, and by whom: command line, environment or default.
+ */
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "limit.h"
+
+static const struct {
+	const char *variable;
+	const char *option;
+	const char *standard;
+} settings[] = {
+#define X(name, variable, option, standard) { variable, option, standard },
+	RUN_SETTINGS(X)
+#undef X
+};
+
+const char *run_setting_variable(enum run_setting setting)
+{
+	return settings[setting].variable;
+}
+
+const char *run_setting_option(enum run_setting setting)
+{
+	return settings[setting].option;
+}
+
+/* "-m 4Q (command line)" or "CUWARD_MEMORY=4Q (environment)": whose value is to blame. */
+static int refuse(const struct run *run, enum run_setting setting, const char *problem)
+{
+	const struct run_value *value = &run->values[setting];
+	bool option = strcmp(value->source, "command line") == 0;
+
+	return run_fail("%s: %s", option ? settings[setting].option : settings[setting].variable,
+		problem);
+}
+
+/* ---- limits ---- */
+
+static int check_limit(struct run *run, enum run_setting setting)
+{
+	struct limit limit;
+	char why[256];
+
+	if (!limit_parse(&limit, run->values[setting].text, why, sizeof(why)))
+		return refuse(run, setting, why);
+	return 0;
+}
+
+/* Command line and environment both limit: both apply, so the lowest does. */
+static int lower_limit(struct run *run, enum run_setting setting)
+{
+	const char *outer = getenv(settings[setting].variable);
+	struct run_value *value = &run->values[setting];
+	struct run_value option = *value;
+	static char lowest[SETTING_COUNT][4096];
+
+	if (strcmp(option.source, "command line") != 0 || !outer)
+		return 0;
+	*value = (struct run_value){ outer, "environment" };
+	if (check_limit(run, setting) != 0)
+		return EXIT_CUWARD;
+	*value = option;
+	if (!run_limits_lowest(option.text, outer, lowest[setting], sizeof(lowest[setting])))
+		return run_fail("%s %s and %s=%s of the environment both apply, but which is lower "
+			"depends on the GPU; give both as sizes or both as percentages",
+			settings[setting].option, option.text, settings[setting].variable, outer);
+	*value = (struct run_value){ lowest[setting], "lowest of command line and environment" };
+	return 0;
+}
+
+static int check_memory(struct run *run, enum run_setting setting)
+{
+	return check_limit(run, setting) != 0 || lower_limit(run, setting) != 0 ? EXIT_CUWARD : 0;
+}
+
+/* The outer run's limit counts other processes than ours does; one value cannot say both. */
+static int check_job_memory(struct run *run, enum run_setting setting)
+{
+	const char *outer = getenv(settings[setting].variable);
+	const struct run_value *value = &run->values[setting];
+
+	if (check_limit(run, setting) != 0)
+		return EXIT_CUWARD;
+	if (outer && strcmp(value->source, "command line") == 0 && strcmp(outer, value->text) != 0)
+		return run_fail("--job-memory %s inside a run with %s=%s: a job limit within a job "
+			"limit is not supported by this version", value->text,
+			settings[setting].variable, outer);
+	return 0;
+}
+
+/* ---- words ---- */
+
+/* Is text one of the words, or is it one that a later version knows? */
+static int check_word(struct run *run, enum run_setting setting, const char *const *known,
+	const char *const *later)
+{
+	const char *text = run->values[setting].text;
+	size_t length = strcspn(text, "=");
+	char problem[256];
+
+	for (; *known; known++)
+		if (strcmp(*known, text) == 0)
+			return 0;
+	for (; *later; later++)
+		if (strlen(*later) == length && strncmp(*later, text, length) == 0)
+			break;
+	snprintf(problem, sizeof(problem), *later ? "'%.64s' is not supported by this version" :
+		"'%.64s' is not one of its values", text);
+	return refuse(run, setting, problem);
+}
+
+static int check_on_limit(struct run *run, enum run_setting setting)
+{
+	static const char *const known[] = { "deny", NULL };
+	static const char *const later[] = { "wait", "pause", "kill", NULL };
+
+	return check_word(run, setting, known, later);
+}
+
+static int check_leak(struct run *run, enum run_setting setting)
+{
+	static const char *const known[] = { "exit", "off", NULL };
+	static const char *const later[] = { "growth", "marks", NULL };
+
+	return check_word(run, setting, known, later);
+}
+
+static int check_stack(struct run *run, enum run_setting setting)
+{
+	static const char *const known[] = { "none", "addr", NULL };
+	static const char *const later[] = { "native", "python", "full", NULL };
+
+	return check_word(run, setting, known, later);
+}
+
+static int check_log(struct run *run, enum run_setting setting)
+{
+	static const char *const known[] = { "off", "error", "warn", "info", "debug", NULL };
+	static const char *const later[] = { NULL };
+
+	run->quiet = strcmp(run->values[setting].text, "off") == 0;
+	return check_word(run, setting, known, later);
+}
+
+static int check_gpu(struct run *run, enum run_setting setting)
+{
+	if (strcmp(run->values[setting].text, "auto") == 0 &&
+		strcmp(run->values[setting].source, "command line") == 0)
+		return refuse(run, setting, "'auto' is not supported by this version; name the GPUs");
+	return 0;
+}
+
+static int check_report(struct run *run, enum run_setting setting)
+{
+	char name[PATH_MAX];
+	struct report_writer writer = { .pid = 1 };
+
+	if (report_file_name(name, run->values[setting].text, &writer) == 0)
+		return 0;
+	return refuse(run, setting, "a file name with %p %t %h %u or %% in it, at most 4095 bytes");
+}
+
+/* ---- --fail-on ---- */
+
+static int check_fail_size(struct run *run, enum run_setting setting, const char *size)
+{
+	struct limit limit;
+	char why[256];
+
+	if (!limit_parse(&limit, size, why, sizeof(why)))
+		return refuse(run, setting, why);
+	if (limit.all.unit != LIMIT_BYTES)
+		return refuse(run, setting, "leak:SIZE takes a size, as in leak:16M");
+	run->fail_leak_bytes = limit.all.bytes;
+	return 0;
+}
+
+static int check_fail_item(struct run *run, enum run_setting setting, const char *item)
+{
+	char problem[128];
+
+	if (strcmp(item, "leak") == 0) {
+		run->fail_leak_bytes = 1;
+		return 0;
+	}
+	if (strncmp(item, "leak:", 5) == 0)
+		return check_fail_size(run, setting, item + 5);
+	if (strcmp(item, "denied") == 0) {
+		run->fail_denied = true;
+		return 0;
+	}
+	snprintf(problem, sizeof(problem), strcmp(item, "stall") == 0 || strcmp(item, "idle") == 0 ?
+		"'%.64s' is not supported by this version" :
+		"'%.64s' is neither leak, leak:SIZE nor denied", item);
+	return refuse(run, setting, problem);
+}
+
+static int check_fail_on(struct run *run, enum run_setting setting)
+{
+	char list[256], *next = list, *item;
+
+	if (strlen(run->values[setting].text) >= sizeof(list))
+		return refuse(run, setting, "the list is too long");
+	strcpy(list, run->values[setting].text);
+	while ((item = strsep(&next, ",")))
+		if (check_fail_item(run, setting, item) != 0)
+			return EXIT_CUWARD;
+	return 0;
+}
+
+/* ---- labels ---- */
+
+static int check_label(struct run *run, enum run_setting setting)
+{
+	static char labels[sizeof(((struct process_identity *)0)->labels)];
+	struct run_value *value = &run->values[setting];
+	const char *outer = getenv(settings[setting].variable);
+	bool both = strcmp(value->source, "command line") == 0 && outer && *outer;
+
+	if (snprintf(labels, sizeof(labels), "%s%s%s", both ? outer : "", both ? "," : "",
+		value->text) >= (int)sizeof(labels))
+		return refuse(run, setting, "all labels together are longer than 127 bytes");
+	value->text = labels;
+	for (const char *label = labels; label; label = strchr(label, ',')) {
+		label += *label == ',';
+		if (*label == '=' || *label == ',' || *label == 0 || !strchr(label, '=') ||
+			strcspn(label, "=") > strcspn(label, ","))
+			return refuse(run, setting, "a label is KEY=VALUE, without a comma in it");
+	}
+	return 0;
+}
+
+/* ---- all ---- */
+
+static int (*const checks[SETTING_COUNT])(struct run *run, enum run_setting setting) = {
+	[SETTING_memory] = check_memory,
+	[SETTING_job_memory] = check_job_memory,
+	[SETTING_gpu] = check_gpu,
+	[SETTING_on_limit] = check_on_limit,
+	[SETTING_leak] = check_leak,
+	[SETTING_stack] = check_stack,
+	[SETTING_fail_on] = check_fail_on,
+	[SETTING_report] = check_report,
+	[SETTING_label] = check_label,
+	[SETTING_log] = check_log,
+};
+
+/* An empty variable is as good as none, except for limits: there it may be a mistake that opens. */
+static bool counts(enum run_setting setting, const char *text)
+{
+	return text && (*text || setting == SETTING_memory || setting == SETTING_job_memory ||
+		setting == SETTING_gpu);
+}
+
+int run_settings_read(struct run *run)
+{
+	run->fail_leak_bytes = BYTES_NONE;
+	for (enum run_setting i = 0; i < SETTING_COUNT; i++) {
+		struct run_value *value = &run->values[i];
+		const char *outer = getenv(settings[i].variable);
+
+		if (!value->text && counts(i, outer))
+			*value = (struct run_value){ outer, "environment" };
+		else if (!value->text)
+			*value = (struct run_value){ settings[i].standard, "default" };
+		if (value->text && checks[i](run, i) != 0)
+			return EXIT_CUWARD;
+	}
+	return 0;
+}
