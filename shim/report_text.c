@@ -6,6 +6,8 @@
 #include "report_leaks.h"
 #include "text.h"
 
+#define WORTH_TELLING_NS 2000000000ull /* the age of a leak */
+
 static const char *const kind_names[KIND_COUNT] = {
 	[KIND_DEVICE] = "device memory",
 	[KIND_POOL] = "pool memory",
@@ -63,7 +65,7 @@ static void put_group(struct report_out *out, const struct ledger_view *view,
 		text_put(out, " by ");
 		text_put(out, api);
 	}
-	if (group->first_ns > 0 && end_ns >= group->first_ns) {
+	if (group->first_ns > 0 && end_ns >= group->first_ns + WORTH_TELLING_NS) {
 		text_put(out, group->count > 1 ? ", first " : ", ");
 		text_span(out, end_ns - group->first_ns);
 		text_put(out, " before the end");

@@ -231,7 +231,7 @@ static void warn_of_disabled(const struct run *run)
 /* Everything up to the command's first instruction. */
 static int start(struct run *run)
 {
-	int error = run_environment_open(run);
+	int error = run_folder_open(run);
 
 	if (!error)
 		error = await_trace(run);
@@ -257,7 +257,7 @@ static int carry_out(struct run *run)
 	} else if (run->tracing) {
 		session_stop(&run->session, &run->trace);
 	}
-	run_environment_close(run);
+	run_folder_close(run);
 	return status;
 }
 

@@ -162,6 +162,9 @@ static int by_start(const void *left, const void *right)
 
 	if (start_a != start_b)
 		return start_a < start_b ? -1 : 1;
+	/* The clock is coarse. */
+	if (ledger_is_later_image(a, b) || ledger_is_later_image(b, a))
+		return ledger_is_later_image(a, b) ? -1 : 1;
 	return strcmp(a->path, b->path);
 }
 
@@ -294,6 +297,5 @@ bool ledger_is_later_image(const struct ledger_file *a, const struct ledger_file
 	const struct process_identity *of_a = &a->header->who, *of_b = &b->header->who;
 
 	return of_a->pid == of_b->pid && of_a->pid_ns == of_b->pid_ns &&
-		of_a->start_ticks == of_b->start_ticks &&
-		of_a->start_realtime_ns < of_b->start_realtime_ns && !same_image(of_a, of_b);
+		of_a->start_ticks == of_b->start_ticks && of_a->image < of_b->image;
 }

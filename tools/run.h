@@ -5,6 +5,7 @@
  *	run_settings.c     what is asked for, and by whom: command line, environment, default
  *	run_limits.c       two limits that both apply, as one
  *	run_environment.c  the command's environment: preload, libraries, state folder, dry run
+ *	run_folder.c       where its processes leave their ledgers
  *	run_program.c      can this command be watched at all?
  *	run_child.c        start it, forward signals, wait for it
  *	run_report.c       what its processes left: JSON report, --fail-on
@@ -68,7 +69,6 @@ struct run {
 	char job[128];
 	char job_dir[PATH_MAX + 160];
 	int job_lock;             /* held while this run lives, -1 */
-	bool nested;              /* another run reads our ledgers after us */
 	char program[PATH_MAX];   /* the file to be executed */
 
 	/* the run itself */
@@ -100,10 +100,12 @@ bool run_limits_lowest(const char *a, const char *b, char *text, size_t bytes);
 /* run_environment.c */
 int run_environment_plan(struct run *run);  /* libraries, state folder, job; changes nothing */
 void run_environment_print(const struct run *run);
-int run_environment_open(struct run *run);  /* make the job's folder */
 int run_environment_set(struct run *run);   /* in ourselves; the command inherits */
 int run_environment_check(struct run *run); /* does the preload work? */
-void run_environment_close(struct run *run); /* remove the job's folder if nobody needs it */
+
+/* run_folder.c */
+int run_folder_open(struct run *run);
+void run_folder_close(struct run *run); /* and remove what nobody needs */
 
 /* run_program.c */
 int run_program_check(struct run *run);

@@ -1,6 +1,6 @@
 /*
  * run_environment.c - what the command finds around it: the preload, the simulated driver, settings,
- * and the folder where its processes leave their ledgers.
+ * and the name of the folder where its processes leave their ledgers.
  */
 #include "run.h"
 
@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -250,91 +249,6 @@ void run_environment_print(const struct run *run)
 			printf("  %s removed  (%s)\n", changes[i].name, changes[i].source);
 }
 
-/* ---- folders ---- */
-
-static bool make_folders_once(const struct run *run)
-{
-	char path[PATH_MAX + 160];
-
-	strcpy(path, run->job_dir);
-	for (char *at = path + strlen(run->dir); ; *at = '/', at = strchrnul(at + 1, '/')) {
-		bool last = *at == 0;
-
-		*at = 0;
-		if (mkdir(path, 0700) != 0 && errno != EEXIST)
-			return false;
-		if (last)
-			return true;
-	}
-}
-
-/* The job's folder with all above it. A run that ends may remove one of them in between. */
-static bool make_folders(const struct run *run)
-{
-	for (unsigned tries = 0; tries < 10; tries++) {
-		if (make_folders_once(run))
-			return true;
-		if (errno != ENOENT)
-			return false;
-	}
-	return false;
-}
-
-/* Does the run of an outer job still live? It holds a lock in its folder. */
-static bool outer_run_lives(const struct run *run)
-{
-	char path[PATH_MAX + 160], file[PATH_MAX + 168], *slash;
-	bool lives = false;
-	int fd;
-
-	strcpy(path, run->job_dir);
-	while (!lives && (slash = strrchr(path, '/')) && slash > path + strlen(run->dir) + 5) {
-		*slash = 0;
-		snprintf(file, sizeof(file), "%s/.run", path);
-		fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		lives = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0;
-		if (fd >= 0)
-			close(fd);
-	}
-	return lives;
-}
-
-static bool lock_job(struct run *run)
-{
-	char path[PATH_MAX + 168];
-
-	snprintf(path, sizeof(path), "%s/.run", run->job_dir);
-	run->job_lock = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return run->job_lock >= 0 && flock(run->job_lock, LOCK_EX | LOCK_NB) == 0;
-}
-
-/* In a public place it may be anybody's; the guests ask for the same. */
-static bool dir_is_safe(const struct run *run)
-{
-	struct stat info;
-
-	errno = EPERM;
-	return is_ours(run->dir) && stat(run->dir, &info) == 0 && !(info.st_mode & 022);
-}
-
-int run_environment_open(struct run *run)
-{
-	bool needed = run->values[SETTING_report].text || run->values[SETTING_fail_on].text;
-
-	run->job_lock = -1;
-	if ((mkdir(run->dir, 0700) == 0 || errno == EEXIST) && dir_is_safe(run) &&
-		make_folders(run) && lock_job(run)) {
-		run->nested = outer_run_lives(run);
-		return 0;
-	}
-	if (needed)
-		return run_fail("cannot use %s: %s; without it there is no report",
-			run->job_dir, strerror(errno));
-	run_say(run, "cannot use %s: %s; there will be no report", run->job_dir, strerror(errno));
-	run->dir[0] = 0;
-	return 0;
-}
-
 /* ---- into force ---- */
 
 int run_environment_set(struct run *run)
@@ -375,34 +289,4 @@ int run_environment_check(struct run *run)
 		return 0;
 	return run_fail("the pre-flight failed: %s is not loaded into programs that we start; "
 		"`LD_PRELOAD=%s true` may say why", library, library);
-}
-
-/* ---- afterwards ---- */
-
-static void remove_ledgers(const struct run *run)
-{
-	struct ledger_list list;
-
-	ledger_list_open(&list, run->dir, run->job);
-	for (size_t i = 0; i < list.count; i++)
-		if (ledger_owner(&list.files[i], run->dir) == OWNER_DEAD)
-			unlink(list.files[i].path);
-	ledger_list_close(&list);
-}
-
-void run_environment_close(struct run *run)
-{
-	char path[PATH_MAX + 168];
-
-	if (!run->dir[0] || run->job_lock < 0)
-		return;
-	if (!run->nested)
-		remove_ledgers(run);
-	snprintf(path, sizeof(path), "%s/.run", run->job_dir);
-	unlink(path);
-	close(run->job_lock);
-	/* Up to "jobs"; ends where ledgers of living processes are left. */
-	strcpy(path, run->job_dir);
-	while (strlen(path) > strlen(run->dir) + strlen("/jobs") && rmdir(path) == 0)
-		*strrchr(path, '/') = 0;
 }

@@ -4,8 +4,10 @@
 #include "run.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "limit.h"
 #include "report_leaks.h"
 #include "text.h"
 
@@ -126,6 +128,26 @@ static void put_nobody(struct report_out *out, const struct ledger_list *list)
 	text_char(out, '\n');
 }
 
+/* A limit that hit nobody is perhaps a mistake. */
+static void put_unused(struct report_out *out, const struct run *run,
+	const struct ledger_header *header)
+{
+	struct limit_device devices[SLOT_DEVICES] = { 0 };
+	unsigned count = header->device_count < SLOT_DEVICES ? header->device_count : SLOT_DEVICES;
+	struct limit limit;
+	char text[256];
+
+	if (!limit_parse(&limit, run->values[SETTING_memory].text, text, sizeof(text)))
+		return;
+	for (unsigned d = 0; d < count; d++)
+		memcpy(devices[d].uuid, header->devices[d].uuid, sizeof(devices[d].uuid));
+	if (limit_unused(&limit, devices, count, text, sizeof(text)) == 0)
+		return;
+	text_put(out, "cuward: a limit had no effect, its GPU is not visible: ");
+	text_put(out, text);
+	text_char(out, '\n');
+}
+
 static void put_unreadable(struct report_out *out, const struct ledger_list *list)
 {
 	text_put(out, "cuward: ");
@@ -155,12 +177,14 @@ static void put_trace(struct report_out *out, const struct run *run)
 void run_summary(const struct run *run, const struct ledger_list *list)
 {
 	struct report_out out = { .flush = write_stderr };
+	const struct ledger_file *first = NULL;
 	uint64_t shown = 0, users = run_sum_up(list).processes;
 
 	if (run->quiet)
 		return;
 	for (size_t i = 0; i < list->count && shown < PROCESSES_SHOWN; i++)
 		if (list->files[i].header->uses_cuda) {
+			first = first ? first : &list->files[i];
 			put_process(&out, &list->files[i].view);
 			shown++;
 		}
@@ -171,6 +195,8 @@ void run_summary(const struct run *run, const struct ledger_list *list)
 	}
 	if (users == 0 && run->dir[0])
 		put_nobody(&out, list);
+	if (first)
+		put_unused(&out, run, first->header);
 	if (list->unreadable > 0)
 		put_unreadable(&out, list);
 	if (run->tracing)
