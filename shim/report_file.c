@@ -116,11 +116,18 @@ static bool write_all(struct report_out *out, const char *bytes, size_t count)
 	return true;
 }
 
-static bool is_device(const char *name)
+/* A terminal, a pipe or a descriptor that is open already: there is nothing to move in place. */
+static bool is_written_directly(const char *name)
 {
+	static const char *const open_already[] = { "/dev/fd/", "/dev/std", "/proc/self/fd/" };
 	struct stat info;
 
-	return stat(name, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+	if (stat(name, &info) != 0)
+		return false;
+	for (unsigned i = 0; i < sizeof(open_already) / sizeof(open_already[0]); i++)
+		if (strncmp(name, open_already[i], strlen(open_already[i])) == 0)
+			return true;
+	return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
 /* Bytes of name up to its last component. */
@@ -171,9 +178,9 @@ int report_file_open(struct report_file *file, const char *name)
 	if (strlen(name) >= PATH_MAX)
 		return -ENAMETOOLONG;
 	strcpy(file->name, name);
-	if (!is_device(name))
+	if (!is_written_directly(name))
 		return open_temporary(file);
-	file->fd = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	file->fd = open(name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
 	return file->fd < 0 ? -errno : 0;
 }
 

@@ -252,7 +252,7 @@ static bool write_document(const struct run *run, const char *name,
 	}
 	if (error)
 		run_fail("cannot write the report %s: %s", name, strerror(-error));
-	else
+	else if (run->values[SETTING_report].text)
 		run_say(run, "report in %s", file.name);
 	return error == 0;
 }
@@ -268,8 +268,11 @@ static bool write_documents(const struct run *run, const struct ledger_list *lis
 
 	if (pattern && report_file_name(name, pattern, &writer) == 0)
 		fine = write_document(run, name, list, sums);
+	if (!run->tracing)
+		return fine;
+	/* The analyser believes this more than it believes the trace. */
 	snprintf(beside, sizeof(beside), "%s/report.json", run->trace_dir);
-	return (!run->tracing || write_document(run, beside, list, sums)) && fine;
+	return write_document(run, beside, list, sums) && fine;
 }
 
 int run_report(struct run *run)

@@ -133,6 +133,21 @@ static void test_device(void **state)
 	assert_true(S_ISCHR(info.st_mode));
 }
 
+/* A descriptor is added to, be it of a file. */
+static void test_descriptor(void **state)
+{
+	FILE *file = fopen("open", "w");
+	char name[32];
+
+	(void)state;
+	fputs("before ", file);
+	fflush(file);
+	snprintf(name, sizeof(name), "/dev/fd/%d", fileno(file));
+	write_report(name, "after");
+	fclose(file);
+	assert_content("open", "before after");
+}
+
 static int enter_folder(void **state)
 {
 	(void)state;
@@ -156,6 +171,7 @@ int main(void)
 		cmocka_unit_test(test_never_overwrites),
 		cmocka_unit_test(test_fails_clean),
 		cmocka_unit_test(test_device),
+		cmocka_unit_test(test_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, enter_folder, remove_folder);
