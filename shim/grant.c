@@ -10,7 +10,7 @@
 #include "site.h"
 #include "traced.h"
 
-static uint16_t current_api(const struct thread *thread)
+hot uint16_t current_api(const struct thread *thread)
 {
 	return thread->call - 1;
 }
@@ -90,7 +90,7 @@ static __attribute__((noinline)) CUresult refuse(struct thread *thread, int devi
 
 /* ---- taking ---- */
 
-static void fill_record(const struct grant *grant, const struct grant_request *request)
+hot void fill_record(const struct grant *grant, const struct grant_request *request)
 {
 	struct ledger_record *record = ledger_record(grant->record);
 
@@ -107,13 +107,12 @@ static void fill_record(const struct grant *grant, const struct grant_request *r
 	record->device = request->device < 0 ? UINT8_MAX : request->device;
 	record->flags = (grant->charged ? RECORD_CHARGED : 0) |
 		(request->context ? RECORD_CONTEXT_OWNED : 0);
-	ledger_asking(grant->record);
+	ledger_set_state(record, RECORD_ALLOCATING);
 }
 
-CUresult grant_open_for(struct grant *grant, const struct grant_request *request)
+hot CUresult open_for(struct grant *grant, struct thread *thread,
+	const struct grant_request *request)
 {
-	struct thread *thread = guest_thread();
-
 	grant->thread = thread;
 	grant->bytes = request->bytes;
 	grant->stream = request->stream;
@@ -131,23 +130,31 @@ CUresult grant_open_for(struct grant *grant, const struct grant_request *request
 			grant->charged = false;
 		}
 	}
-	grant->record = guest.header ? ledger_begin(&thread->spares) : LEDGER_NO_RECORD;
+	grant->record = ledger_begin(&thread->spares);
 	if (likely(grant->record != LEDGER_NO_RECORD))
 		fill_record(grant, request);
 	grant->began_ns = unlikely(trace_on) ? guest_clock_ns() : 0;
 	return CUDA_SUCCESS;
 }
 
+CUresult grant_open_for(struct grant *grant, const struct grant_request *request)
+{
+	return open_for(grant, guest_thread(), request);
+}
+
 CUresult grant_open(struct grant *grant, enum cuward_kind kind, uint64_t bytes)
 {
-	struct grant_request request = {
-		.kind = kind, .class = CLASS_MEMORY, .bytes = bytes, .charged = true,
-	};
+	struct thread *thread = guest_thread();
+	CUcontext context;
+	int device;
 
 	if (unlikely(!guest.attached))
 		guest_attach();
-	request.device = guest_current_device(guest_thread(), &request.context);
-	return grant_open_for(grant, &request);
+	device = guest_current_device(thread, &context);
+	return open_for(grant, thread, &(struct grant_request){
+		.kind = kind, .class = CLASS_MEMORY, .bytes = bytes, .charged = true, .device = device,
+		.context = context,
+	});
 }
 
 bool grant_resize(struct grant *grant, uint64_t bytes)
@@ -176,21 +183,37 @@ static void give_back(struct grant *grant)
 		ledger_remove(&grant->thread->spares, grant->record);
 }
 
-static void count_live(struct grant *grant, enum cuward_kind kind)
+/* What is live of a kind: exact whenever no other thread is in the middle of a call. */
+static __attribute__((noinline)) void note_kind_peak(enum cuward_kind kind)
 {
-	struct ledger_kind *sums = &guest.header->kinds[kind];
-	uint64_t live = __atomic_add_fetch(&sums->live_bytes, grant->bytes, __ATOMIC_RELAXED);
+	int64_t live = 0;
+	uint32_t threads = __atomic_load_n(&guest.header->thread_count, __ATOMIC_ACQUIRE);
 
-	if (live > sums->peak_bytes)
-		raise_to(&sums->peak_bytes, live);
+	for (uint32_t i = 0; i < threads; i++)
+		live += __atomic_load_n(&ledger_threads()[i].bytes[kind], __ATOMIC_RELAXED);
+	if (live > 0)
+		raise_to(&guest.header->kind_peak_bytes[kind], live);
+}
+
+hot void count_live(struct grant *grant, enum cuward_kind kind)
+{
+	struct ledger_thread *counts = grant->thread->counts;
+	uint64_t held = 0;
+
+	counts->allocs[kind]++;
+	counts->bytes[kind] += grant->bytes;
 	if (grant->charged) {
 		struct guest_device *device = &guest.devices[grant->device];
 		uint64_t used = quota_used(device->word);
 
 		if (used > device->ledger->peak_bytes)
 			raise_to(&device->ledger->peak_bytes, used);
+		for (uint32_t i = 0; i < guest.device_count; i++)
+			held += quota_used(guest.devices[i].word);
 	}
-	grant->thread->counts->allocs[kind]++;
+	/* No kind holds more than all together: mostly this comparison says there is no new peak. */
+	if (!grant->charged || held > guest.header->kind_peak_bytes[kind])
+		note_kind_peak(kind);
 }
 
 static void account_gone(struct thread *thread, uint32_t record);
@@ -247,16 +270,15 @@ static __attribute__((noinline)) void trace_gone(struct thread *thread,
 	trace_free(&event);
 }
 
-static void account(struct thread *thread, uint32_t number, uint64_t began_ns)
+hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 {
 	struct ledger_record *record = ledger_record(number);
 
 	if (record->flags & RECORD_CHARGED)
 		quota_give_back(guest.devices[record->device].word, record->bytes);
 	if (likely(record->class != CLASS_OBJECT)) {
-		__atomic_fetch_sub(&guest.header->kinds[record->kind].live_bytes, record->bytes,
-			__ATOMIC_RELAXED);
 		thread->counts->frees[record->kind]++;
+		thread->counts->bytes[record->kind] -= record->bytes;
 		if (unlikely(trace_on))
 			trace_gone(thread, record, began_ns);
 	} else {
@@ -277,7 +299,7 @@ void release_open(struct release *release, enum record_class class, uint64_t han
 	release->thread = guest_thread();
 	release->class = class;
 	release->handle = handle;
-	release->record = guest.header ? ledger_claim(class, handle) : LEDGER_NO_RECORD;
+	release->record = likely(guest.header) ? ledger_claim(class, handle) : LEDGER_NO_RECORD;
 	release->began_ns = unlikely(trace_on) ? guest_clock_ns() : 0;
 }
 

@@ -128,7 +128,7 @@ static void register_fork_handler(void)
 static void open_ledger(void)
 {
 	struct process_identity who = { 0 };
-	char argv[sizeof(guest.header->argv)];
+	char argv[sizeof(guest.header->argv)] = "";
 	char why[256] = "";
 
 	share_identify(&who);
@@ -148,12 +148,20 @@ static void open_ledger(void)
 	lookup_publish(guest.header);
 }
 
+struct threads {
+	PAGE_COLOUR(4);
+	struct thread all[THREADS_MAX];
+};
+
 static void start_locked(void)
 {
+	struct threads *threads = share_private(sizeof(*threads));
+
 	share_wipe_on_fork(&guest, sizeof(guest));
-	guest.threads = share_private(THREADS_MAX * sizeof(struct thread));
-	if (guest.threads)
-		share_wipe_on_fork(guest.threads, THREADS_MAX * sizeof(struct thread));
+	if (threads) {
+		share_wipe_on_fork(threads, sizeof(*threads));
+		guest.threads = threads->all;
+	}
 	register_fork_handler();
 	open_ledger();
 	check_settings();
@@ -248,23 +256,17 @@ int guest_device_index(CUdevice handle)
 	return -1;
 }
 
-int guest_current_device(struct thread *thread, CUcontext *context)
+int guest_context_device(struct thread *thread, CUcontext context)
 {
-	CUcontext current = NULL;
 	CUdevice handle;
+	int device = -1;
 
-	*context = NULL;
-	if (real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
-		return -1;
-	*context = current;
-	if (likely(current == thread->context && thread->epoch == guest.epoch))
-		return thread->device;
-	if (real.cuCtxGetDevice(&handle) != CUDA_SUCCESS)
-		return -1;
-	thread->device = guest_device_index(handle);
+	if (context && real.cuCtxGetDevice(&handle) == CUDA_SUCCESS)
+		device = guest_device_index(handle);
+	thread->device = device;
 	thread->epoch = guest.epoch;
-	thread->context = current;
-	return thread->device;
+	thread->context = context;
+	return device;
 }
 
 uint32_t guest_trace_key(struct thread *thread)

@@ -38,6 +38,7 @@ struct guest_device {
 };
 
 struct guest {
+	PAGE_COLOUR(1);
 	uint32_t pid; /* 0 before the first CUDA call, and in a forked child */
 	uint32_t lock;
 	uint32_t attaching; /* lock of guest_attach() */
@@ -81,8 +82,21 @@ bool guest_attach(void);
 /* Index of the device with this driver handle; -1 unknown. */
 int guest_device_index(CUdevice handle);
 
+/* The slow half of guest_current_device(): ask the driver for the context's device. */
+int guest_context_device(struct thread *thread, CUcontext context);
+
 /* Device of the context that is current on this thread, and that context; -1 without one. */
-int guest_current_device(struct thread *thread, CUcontext *context);
+hot int guest_current_device(struct thread *thread, CUcontext *context)
+{
+	*context = NULL;
+	if (unlikely(real.cuCtxGetCurrent(context) != CUDA_SUCCESS)) {
+		*context = NULL;
+		return -1;
+	}
+	if (likely(*context == thread->context && thread->epoch == guest.epoch))
+		return thread->device;
+	return guest_context_device(thread, *context);
+}
 
 /* Key of the calling thread in traces; emits its `thread` event before the first use. */
 uint32_t guest_trace_key(struct thread *thread);

@@ -1,8 +1,12 @@
 /*
- * index.h - handle -> record, private to the process: sharded open addressing.
+ * index.h - handle -> record, private to the process: linear probing, in shards.
  *
  * An entry is 8 bytes, half a hash and a record number, so a look-up touches one cache line of the
- * index and one of the record. Shards grow one at a time; a call never waits for a whole table.
+ * index and one of the record. The upper bits of the 32-bit tag give the place in a table, the
+ * lower ones the shard; the tag stands in the entry, so that tables grow and close gaps without
+ * touching a record. Shards grow one at a time; a call never waits for a whole table.
+ *
+ * The functions are here because they are on the way of every allocation. Included by ledger.h only.
  */
 #ifndef CUWARD_INDEX_H
 #define CUWARD_INDEX_H
@@ -11,19 +15,77 @@
 #include <stdint.h>
 
 #include "cuward/ledger.h"
+#include "lock.h"
+
+#define INDEX_SHARDS 8
+#define INDEX_FREED 4096
+
+struct index_entry {
+	uint32_t tag;
+	uint32_t record; /* + 1, 0 for an empty place */
+};
+
+struct index_shard {
+	uint32_t lock;
+	uint32_t bits;  /* of the number of places */
+	uint32_t count;
+	uint32_t limit; /* grow at this count: 5/8 of the places */
+	struct index_entry *table;
+} __attribute__((aligned(64)));
+
+/* Zero in a forked child. */
+struct index_memory {
+	PAGE_COLOUR(5);
+	struct index_shard shards[INDEX_SHARDS];
+	uint64_t *freed; /* keys freed lately, to tell a second free from a wild one */
+};
+
+extern struct index_memory handles;
 
 /* False: no memory. */
 bool index_open(void);
+/* False: no place is left. */
+bool index_grow(struct index_shard *shard);
+bool index_find(enum record_class class, uint64_t handle, struct ledger_record *copy);
+void index_forget(void);
+
+hot uint64_t index_key(enum record_class class, uint64_t handle)
+{
+	return handle ^ (uint64_t)class << 61;
+}
+
+hot uint32_t index_tag(uint64_t key)
+{
+	return key * 0x9e3779b97f4a7c15ull >> 32;
+}
+
+hot struct index_shard *index_shard(uint32_t tag)
+{
+	return &handles.shards[tag % INDEX_SHARDS];
+}
+
+hot uint32_t index_home(const struct index_shard *shard, uint32_t tag)
+{
+	return tag >> (32 - shard->bits);
+}
+
+hot uint64_t index_key_of(const struct ledger_record *record);
+
+/* The place of a key, or of the gap where it would stand. */
+hot uint32_t index_probe(const struct index_shard *shard, uint32_t tag, uint64_t key);
 
 /* Returns the record that had the handle before, or LEDGER_NO_RECORD. */
-uint32_t index_insert(enum record_class class, uint64_t handle, uint32_t record);
-uint32_t index_remove(enum record_class class, uint64_t handle);
-bool index_find(enum record_class class, uint64_t handle, struct ledger_record *copy);
+hot uint32_t index_insert(enum record_class class, uint64_t handle, uint32_t record);
+hot uint32_t index_remove(enum record_class class, uint64_t handle);
 
-/* A small memory of handles freed lately, to tell a second free from a wild one. */
-void index_note_freed(enum record_class class, uint64_t handle);
-bool index_was_freed(enum record_class class, uint64_t handle);
+hot void index_note_freed(uint64_t key)
+{
+	__atomic_store_n(&handles.freed[key / 256 % INDEX_FREED], key, __ATOMIC_RELAXED);
+}
 
-void index_forget(void);
+hot bool index_was_freed(uint64_t key)
+{
+	return __atomic_load_n(&handles.freed[key / 256 % INDEX_FREED], __ATOMIC_RELAXED) == key;
+}
 
 #endif

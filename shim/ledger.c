@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "driver_calls.h"
-#include "index.h"
 #include "lock.h"
 #include "report.h"
 #include "share.h"
@@ -20,30 +19,11 @@
 #define FILE_BYTES (LEDGER_RECORDS_OFFSET + (uint64_t)LEDGER_RECORDS_MAX * sizeof(struct ledger_record))
 #define FILE_BYTES_LEAST (LEDGER_RECORDS_OFFSET + (1ull << 20))
 
-/* Records at and above this number are private: the file could not grow. */
-#define PRIVATE_FIRST (1u << 30)
 #define PRIVATE_MAX (16u << 20)
 
 _Static_assert(DRIVER_CALL_COUNT <= LEDGER_CALLS_MAX, "thread blocks hold every call");
 
-static struct {
-	char *base; /* the mapping: the ledger file, or private memory */
-	struct ledger_header *header;
-	struct ledger_record *records;
-	struct ledger_record *private_records;
-	uint64_t mapped_bytes;
-	uint32_t lock; /* of everything below */
-	uint32_t allocated; /* records the file has room for */
-	uint32_t private_count;
-	uint32_t free_record; /* free list + 1, linked by `handle` */
-	uint32_t threads_allocated;
-	uint64_t sites_allocated;
-	bool in_file;
-	dev_t device;
-	ino_t inode;
-	char name[96];
-	char job[128];
-} ledger __attribute__((aligned(4096)));
+struct ledger_memory ledger __attribute__((aligned(4096)));
 
 /* ---- the file ---- */
 
@@ -210,13 +190,6 @@ struct ledger_thread *ledger_thread(uint32_t number)
 
 /* ---- records ---- */
 
-struct ledger_record *ledger_record(uint32_t record)
-{
-	if (unlikely(record >= PRIVATE_FIRST))
-		return &ledger.private_records[record - PRIVATE_FIRST];
-	return &ledger.records[record];
-}
-
 static bool room_for_records(uint32_t count)
 {
 	uint64_t step = LEDGER_GROW_BYTES;
@@ -238,13 +211,15 @@ static uint32_t new_private_record(void)
 		ledger.private_records = share_private((uint64_t)PRIVATE_MAX * sizeof(struct ledger_record));
 	if (!ledger.private_records || ledger.private_count == PRIVATE_MAX)
 		return LEDGER_NO_RECORD;
-	return PRIVATE_FIRST + ledger.private_count++;
+	return LEDGER_PRIVATE_FIRST + ledger.private_count++;
 }
 
-static void refill(struct ledger_spares *spares)
+void ledger_refill(struct ledger_spares *spares)
 {
 	const uint32_t batch = LEDGER_SPARES / 2;
 
+	if (!ledger.header)
+		return;
 	lock_take(&ledger.lock);
 	while (spares->count < batch && ledger.free_record) {
 		uint32_t record = ledger.free_record - 1;
@@ -264,52 +239,6 @@ static void refill(struct ledger_spares *spares)
 	lock_give_back(&ledger.lock);
 }
 
-uint32_t ledger_begin(struct ledger_spares *spares)
-{
-	uint32_t record;
-
-	if (unlikely(spares->count == 0))
-		refill(spares);
-	if (unlikely(spares->count == 0))
-		return LEDGER_NO_RECORD;
-	record = spares->record[--spares->count];
-	if (unlikely(record >= PRIVATE_FIRST))
-		__atomic_fetch_add(&ledger.header->dropped_records, 1, __ATOMIC_RELAXED);
-	return record;
-}
-
-static void set_state(struct ledger_record *record, enum record_state state)
-{
-	__atomic_store_n(&record->state, state, __ATOMIC_RELEASE);
-}
-
-void ledger_asking(uint32_t record)
-{
-	set_state(ledger_record(record), RECORD_ALLOCATING);
-}
-
-uint32_t ledger_commit(uint32_t record, uint64_t handle)
-{
-	struct ledger_record *r = ledger_record(record);
-	uint32_t old;
-
-	r->handle = handle;
-	set_state(r, RECORD_LIVE);
-	old = index_insert(r->class, handle, record);
-	if (unlikely(old != LEDGER_NO_RECORD))
-		set_state(ledger_record(old), RECORD_FREEING);
-	return old;
-}
-
-uint32_t ledger_claim(enum record_class class, uint64_t handle)
-{
-	uint32_t record = index_remove(class, handle);
-
-	if (record != LEDGER_NO_RECORD)
-		set_state(ledger_record(record), RECORD_FREEING);
-	return record;
-}
-
 bool ledger_find(enum record_class class, uint64_t handle, struct ledger_record *copy)
 {
 	return index_find(class, handle, copy);
@@ -320,7 +249,7 @@ void ledger_restore(uint32_t record)
 	struct ledger_record *r = ledger_record(record);
 	uint32_t old;
 
-	set_state(r, RECORD_LIVE);
+	ledger_set_state(r, RECORD_LIVE);
 	old = index_insert(r->class, r->handle, record);
 	/* The driver gave the handle out again although it failed to free it: keep the new one. */
 	if (unlikely(old != LEDGER_NO_RECORD))
@@ -328,7 +257,7 @@ void ledger_restore(uint32_t record)
 }
 
 /* Half of a full set of spares goes where other threads find it. */
-static void spill(struct ledger_spares *spares)
+void ledger_spill(struct ledger_spares *spares)
 {
 	lock_take(&ledger.lock);
 	while (spares->count > LEDGER_SPARES / 2) {
@@ -340,23 +269,9 @@ static void spill(struct ledger_spares *spares)
 	lock_give_back(&ledger.lock);
 }
 
-void ledger_remove(struct ledger_spares *spares, uint32_t record)
-{
-	struct ledger_record *r = ledger_record(record);
-
-	if (unlikely(record >= PRIVATE_FIRST))
-		__atomic_fetch_sub(&ledger.header->dropped_records, 1, __ATOMIC_RELAXED);
-	if (r->state == RECORD_FREEING)
-		index_note_freed(r->class, r->handle);
-	set_state(r, RECORD_FREE);
-	if (unlikely(spares->count == LEDGER_SPARES))
-		spill(spares);
-	spares->record[spares->count++] = record;
-}
-
 bool ledger_was_freed(enum record_class class, uint64_t handle)
 {
-	return index_was_freed(class, handle);
+	return index_was_freed(index_key(class, handle));
 }
 
 /* ---- searches: never on the way of a call that succeeds ---- */
@@ -374,7 +289,7 @@ static struct ledger_record *record_at(uint32_t position, uint32_t *record)
 	if (position < shared)
 		*record = position;
 	else if (position - shared < ledger.private_count)
-		*record = PRIVATE_FIRST + position - shared;
+		*record = LEDGER_PRIVATE_FIRST + position - shared;
 	else
 		return NULL;
 	return ledger_record(*record);

@@ -14,16 +14,46 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sys/types.h>
+
 #include "cuward/ledger.h"
+#include "index.h"
+#include "lock.h"
 
 #define LEDGER_SPARES 32
 #define LEDGER_NO_RECORD UINT32_MAX
+
+/* Records at and above this number are private: the file could not grow. */
+#define LEDGER_PRIVATE_FIRST (1u << 30)
 
 /* Records a thread keeps for its next allocations, so that taking one needs no lock. */
 struct ledger_spares {
 	unsigned count;
 	uint32_t record[LEDGER_SPARES];
 };
+
+/* Zero in a forked child. Here only for the functions below that are on the way of a call. */
+struct ledger_memory {
+	PAGE_COLOUR(2);
+	char *base; /* the mapping: the ledger file, or private memory */
+	struct ledger_header *header;
+	struct ledger_record *records;
+	struct ledger_record *private_records;
+	uint64_t mapped_bytes;
+	uint32_t lock;      /* of everything below */
+	uint32_t allocated; /* records the file has room for */
+	uint32_t private_count;
+	uint32_t free_record; /* free list + 1, linked by `handle` */
+	uint32_t threads_allocated;
+	uint64_t sites_allocated;
+	bool in_file;
+	dev_t device;
+	ino_t inode;
+	char name[96];
+	char job[128];
+};
+
+extern struct ledger_memory ledger;
 
 /*
  * Open this image's ledger: a file in the job's folder, or private memory with a sentence in `why`.
@@ -37,23 +67,75 @@ bool ledger_is_open(void);
 /* Counters of the number-th thread; the last block is shared once there are too many. */
 struct ledger_thread *ledger_thread(uint32_t number);
 
-/* A record for an allocation that the driver is about to be asked for. Fill it in, but not its
- * state. LEDGER_NO_RECORD only if there is no memory at all. */
-uint32_t ledger_begin(struct ledger_spares *spares);
-struct ledger_record *ledger_record(uint32_t record);
+/* All thread blocks, header->thread_count of them. */
+hot struct ledger_thread *ledger_threads(void)
+{
+	return (struct ledger_thread *)(ledger.base + LEDGER_THREADS_OFFSET);
+}
 
-/* The driver was asked: the record is in flight with what it says of bytes and kind. */
-void ledger_asking(uint32_t record);
+/* More spares: from the free list, the file, or private memory. None is possible. */
+void ledger_refill(struct ledger_spares *spares);
+/* Half of a full set of spares goes where other threads find it. */
+void ledger_spill(struct ledger_spares *spares);
+
+hot struct ledger_record *ledger_record(uint32_t record)
+{
+	if (unlikely(record >= LEDGER_PRIVATE_FIRST))
+		return &ledger.private_records[record - LEDGER_PRIVATE_FIRST];
+	return &ledger.records[record];
+}
+
+hot void ledger_set_state(struct ledger_record *record, enum record_state state)
+{
+	__atomic_store_n(&record->state, state, __ATOMIC_RELEASE);
+}
+
+/*
+ * A record for an allocation that the driver is about to be asked for: fill it in, its state last,
+ * as RECORD_ALLOCATING. LEDGER_NO_RECORD only if there is no memory at all.
+ */
+hot uint32_t ledger_begin(struct ledger_spares *spares)
+{
+	uint32_t record;
+
+	if (unlikely(spares->count == 0)) {
+		ledger_refill(spares);
+		if (spares->count == 0)
+			return LEDGER_NO_RECORD;
+	}
+	record = spares->record[--spares->count];
+	if (unlikely(record >= LEDGER_PRIVATE_FIRST))
+		__atomic_fetch_add(&ledger.header->dropped_records, 1, __ATOMIC_RELAXED);
+	return record;
+}
 
 /*
  * The driver agreed: live under this handle. Returns the record that was live under the same
  * handle (its memory must have gone unseen): now claimed, to be accounted for; else
  * LEDGER_NO_RECORD.
  */
-uint32_t ledger_commit(uint32_t record, uint64_t handle);
+hot uint32_t ledger_commit(uint32_t record, uint64_t handle)
+{
+	struct ledger_record *r = ledger_record(record);
+	uint32_t old;
+
+	r->handle = handle;
+	ledger_set_state(r, RECORD_LIVE);
+	old = index_insert(r->class, handle, record);
+	if (unlikely(old != LEDGER_NO_RECORD))
+		ledger_set_state(ledger_record(old), RECORD_FREEING);
+	return old;
+}
 
 /* Take the live record of a handle out, before the driver is told. LEDGER_NO_RECORD: unknown. */
-uint32_t ledger_claim(enum record_class class, uint64_t handle);
+hot uint32_t ledger_claim(enum record_class class, uint64_t handle)
+{
+	uint32_t record = index_remove(class, handle);
+
+	if (likely(record != LEDGER_NO_RECORD))
+		ledger_set_state(ledger_record(record), RECORD_FREEING);
+	return record;
+}
 
 /* Is the handle live? Copies its record. */
 bool ledger_find(enum record_class class, uint64_t handle, struct ledger_record *copy);
@@ -62,7 +144,19 @@ bool ledger_find(enum record_class class, uint64_t handle, struct ledger_record 
 void ledger_restore(uint32_t record);
 
 /* The record is done with: freed, or never came to life. */
-void ledger_remove(struct ledger_spares *spares, uint32_t record);
+hot void ledger_remove(struct ledger_spares *spares, uint32_t record)
+{
+	struct ledger_record *r = ledger_record(record);
+
+	if (unlikely(record >= LEDGER_PRIVATE_FIRST))
+		__atomic_fetch_sub(&ledger.header->dropped_records, 1, __ATOMIC_RELAXED);
+	if (likely(r->state == RECORD_FREEING))
+		index_note_freed(index_key_of(r));
+	ledger_set_state(r, RECORD_FREE);
+	if (unlikely(spares->count == LEDGER_SPARES))
+		ledger_spill(spares);
+	spares->record[spares->count++] = record;
+}
 
 /* Was this handle freed a short while ago? */
 bool ledger_was_freed(enum record_class class, uint64_t handle);
@@ -89,5 +183,7 @@ void ledger_unlink(void);
 
 /* Forget everything, in a forked child whose kernel wipes nothing. */
 void ledger_forget(void);
+
+#include "index_hot.h"
 
 #endif

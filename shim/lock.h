@@ -14,6 +14,16 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+/* On the way of every allocation: a call would cost as much as the work. */
+#define hot static inline __attribute__((always_inline))
+
+/*
+ * State that a fork wipes lies in pages of its own. With the busy fields of all of them at the start
+ * of a page, their addresses would be equal below 4 KiB, and a processor holds back a load that
+ * looks like a store just before it (measured: 25 ns an allocation). The n-th starts elsewhere.
+ */
+#define PAGE_COLOUR(n) char page_colour[(n) * 320]
+
 static inline void lock_relax(void)
 {
 #if defined(__x86_64__)

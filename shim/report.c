@@ -277,19 +277,20 @@ static void put_memory(struct json *json, const struct ledger_view *view,
 
 	json_open(json, "memory", '{');
 	for (unsigned kind = 0; kind < KIND_COUNT; kind++) {
-		const struct ledger_kind *sums = &view->header->kinds[kind];
 		uint64_t allocs = 0, frees = 0;
+		int64_t bytes = 0;
 
 		for (unsigned i = 0; i < view->thread_count; i++) {
 			allocs += view->threads[i].allocs[kind];
 			frees += view->threads[i].frees[kind];
+			bytes += view->threads[i].bytes[kind];
 		}
 		json_open_flat(json, report_kind_word(kind), '{');
-		json_number(json, "live_bytes", dropped ? sums->live_bytes :
+		json_number(json, "live_bytes", dropped ? (bytes > 0 ? (uint64_t)bytes : 0) :
 			totals->kinds[kind].bytes);
 		json_number(json, "live", dropped ? not_below_zero(allocs, frees) :
 			totals->kinds[kind].count);
-		json_number(json, "peak_bytes", sums->peak_bytes);
+		json_number(json, "peak_bytes", view->header->kind_peak_bytes[kind]);
 		json_number(json, "allocs", allocs);
 		json_number(json, "frees", frees);
 		json_close(json, '}');

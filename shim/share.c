@@ -56,6 +56,26 @@ void *share_private(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
+#define HUGE_PAGE (2ull << 20)
+
+void *share_private_large(size_t bytes)
+{
+	char *memory;
+	char *aligned;
+
+	if (bytes < HUGE_PAGE)
+		return share_private(bytes);
+	memory = share_private(bytes + HUGE_PAGE);
+	if (!memory)
+		return NULL;
+	aligned = (char *)(((uintptr_t)memory + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+	if (aligned > memory)
+		munmap(memory, aligned - memory);
+	munmap(aligned + bytes, memory + HUGE_PAGE - aligned);
+	madvise(aligned, bytes, MADV_HUGEPAGE);
+	return aligned;
+}
+
 void share_wipe_on_fork(void *memory, size_t bytes)
 {
 	madvise(memory, (bytes + PAGE - 1) & ~(PAGE - 1), MADV_WIPEONFORK);

@@ -16,37 +16,23 @@
 #include "settings.h"
 #include "share.h"
 
-#define PLACES 8192u /* a power of two; at most three quarters are used */
+struct site_table sites __attribute__((aligned(4096)));
 
-static struct {
-	uint32_t lock;
-	uint32_t count;
-	bool wanted;
-	bool known;
-	struct {
-		uint64_t address;
-		uint32_t site;
-	} *table;
-} sites __attribute__((aligned(4096)));
-
-static uint32_t place_of(uint64_t address)
-{
-	return (address * 0x9e3779b97f4a7c15ull >> 40) % PLACES;
-}
-
+/* False: call sites are not wanted, or there is no memory for them. */
 static bool prepare(void)
 {
-	if (sites.known)
-		return sites.wanted;
+	if (likely(sites.places))
+		return true;
+	if (sites.prepared)
+		return false;
 	share_wipe_on_fork(&sites, sizeof(sites));
 	lock_take(&sites.lock);
-	if (!sites.known) {
-		sites.table = share_private(PLACES * sizeof(*sites.table));
-		sites.wanted = sites.table && strcmp(settings_get(SETTING_stack), "none") != 0;
-		__atomic_store_n(&sites.known, true, __ATOMIC_RELEASE);
-	}
+	if (!sites.prepared && strcmp(settings_get(SETTING_stack), "none") != 0)
+		__atomic_store_n(&sites.places, share_private(SITE_PLACES * sizeof(struct site_place)),
+			__ATOMIC_RELEASE);
+	sites.prepared = true;
 	lock_give_back(&sites.lock);
-	return sites.wanted;
+	return sites.places != NULL;
 }
 
 /* Ask the loader first, without a lock of ours: it has one of its own. */
@@ -71,43 +57,27 @@ static uint32_t describe(uint64_t address)
 	return ledger_add_site(address, offset, module, function, function_offset);
 }
 
-static __attribute__((noinline)) uint32_t add(uint64_t address)
+uint32_t site_add(uint64_t address)
 {
 	uint32_t site;
 	uint32_t i;
 
-	if (sites.count >= PLACES / 4 * 3)
+	if (!address || !prepare() || sites.count >= SITE_PLACES / 4 * 3)
 		return 0;
 	site = describe(address);
 	lock_take(&sites.lock);
-	for (i = place_of(address); sites.table[i].address; i = (i + 1) % PLACES) {
-		if (sites.table[i].address == address)
+	for (i = site_place_of(address); sites.places[i].address; i = (i + 1) % SITE_PLACES) {
+		if (sites.places[i].address == address)
 			break;
 	}
-	if (!sites.table[i].address) {
+	if (!sites.places[i].address) {
 		sites.count++;
-		sites.table[i].site = site;
-		__atomic_store_n(&sites.table[i].address, address, __ATOMIC_RELEASE);
+		sites.places[i].site = site;
+		__atomic_store_n(&sites.places[i].address, address, __ATOMIC_RELEASE);
 	}
-	site = sites.table[i].site;
+	site = sites.places[i].site;
 	lock_give_back(&sites.lock);
 	return site;
-}
-
-uint32_t site_of(const void *caller)
-{
-	uint64_t address = (uint64_t)caller;
-
-	if (unlikely(!prepare()) || !address)
-		return 0;
-	for (uint32_t i = place_of(address);; i = (i + 1) % PLACES) {
-		uint64_t found = __atomic_load_n(&sites.table[i].address, __ATOMIC_ACQUIRE);
-
-		if (likely(found == address))
-			return sites.table[i].site;
-		if (!found)
-			return add(address);
-	}
 }
 
 void site_forget(void)

@@ -178,13 +178,14 @@ struct ledger_thread {
 	uint32_t thread; /* key in traces */
 	uint64_t allocs[KIND_COUNT];
 	uint64_t frees[KIND_COUNT];
+	int64_t bytes[KIND_COUNT]; /* taken less freed here; the sum over all threads is what is live */
 	uint64_t created[OBJECT_COUNT];
 	uint64_t destroyed[OBJECT_COUNT];
 	struct {
 		uint64_t count;
 		uint64_t errors;
 	} calls[LEDGER_CALLS_MAX];
-	uint8_t reserved[12288 - 8 - 16 * KIND_COUNT - 16 * OBJECT_COUNT - 16 * LEDGER_CALLS_MAX];
+	uint8_t reserved[12288 - 8 - 24 * KIND_COUNT - 16 * OBJECT_COUNT - 16 * LEDGER_CALLS_MAX];
 };
 
 struct ledger_device {
@@ -202,13 +203,6 @@ struct ledger_device {
 	int64_t untracked_bytes; /* -1 unknown */
 	uint32_t slot_device;    /* index of its word in the slot */
 	uint32_t reserved;
-};
-
-/* Sums of one kind of memory over all threads and devices; one cache line each. */
-struct ledger_kind {
-	uint64_t live_bytes;
-	uint64_t peak_bytes;
-	uint64_t reserved[6];
 };
 
 /* Equal refusals (api, device, site, scope) are one entry; bytes, used and limit are the first's. */
@@ -267,7 +261,7 @@ struct ledger_header {
 	char unhooked[1024]; /* names passed through, each ended by a 0 byte, as many as fit */
 	char refusal[256];   /* why the configuration was refused, empty if not */
 
-	struct ledger_kind kinds[KIND_COUNT] __attribute__((aligned(64)));
+	uint64_t kind_peak_bytes[KIND_COUNT];
 	struct ledger_denial denials[LEDGER_DENIALS_MAX];
 	struct ledger_device devices[SLOT_DEVICES];
 	char argv[4096]; /* arguments, each ended by a 0 byte, cut to fit */

@@ -187,7 +187,7 @@ static void full_ledger(void)
 	threads[1].calls[CALL_cuMemAlloc_v2].count = 5;
 	threads[1].calls[CALL_cuMemAlloc_v2].errors = 3;
 	threads[0].calls[CALL_cuInit].count = 1;
-	header.kinds[KIND_DEVICE].peak_bytes = 48 * MIB;
+	header.kind_peak_bytes[KIND_DEVICE] = 48 * MIB;
 	header.denials[0] = (struct ledger_denial){ .bytes = 32 * MIB, .limit_bytes = 64 * MIB,
 		.used_bytes = 40 * MIB, .count = 3, .time_ns = START + SECOND, .site = 1,
 		.api = CALL_cuMemAlloc_v2, .scope = SCOPE_PROCESS, .present = 1 };

@@ -1,0 +1,79 @@
+/*
+ * index_hot.h - the functions of index.h that look into records. Included by ledger.h, at its end.
+ */
+hot uint64_t index_key_of(const struct ledger_record *record)
+{
+	return index_key(record->class, record->handle);
+}
+
+hot uint32_t index_probe(const struct index_shard *shard, uint32_t tag, uint64_t key)
+{
+	uint32_t mask = (1u << shard->bits) - 1;
+	uint32_t i = index_home(shard, tag);
+
+	for (; shard->table[i].record; i = (i + 1) & mask) {
+		if (shard->table[i].tag == tag &&
+		    likely(index_key_of(ledger_record(shard->table[i].record - 1)) == key))
+			break;
+	}
+	return i;
+}
+
+hot uint32_t index_insert(enum record_class class, uint64_t handle, uint32_t record)
+{
+	uint64_t key = index_key(class, handle);
+	uint32_t tag = index_tag(key);
+	struct index_shard *shard = index_shard(tag);
+	uint32_t old = LEDGER_NO_RECORD;
+
+	lock_take(&shard->lock);
+	if (likely(shard->count < shard->limit) || index_grow(shard)) {
+		struct index_entry *entry = &shard->table[index_probe(shard, tag, key)];
+
+		if (unlikely(entry->record))
+			old = entry->record - 1;
+		else
+			shard->count++;
+		*entry = (struct index_entry){ tag, record + 1 };
+	}
+	lock_give_back(&shard->lock);
+	return old;
+}
+
+/* Close the gap at i: move up what would not be found behind it any more. */
+static __attribute__((noinline, unused)) void index_close_gap(struct index_shard *shard, uint32_t i)
+{
+	uint32_t mask = (1u << shard->bits) - 1;
+
+	for (uint32_t j = (i + 1) & mask; shard->table[j].record; j = (j + 1) & mask) {
+		uint32_t home = index_home(shard, shard->table[j].tag);
+
+		if (((j - home) & mask) >= ((j - i) & mask)) {
+			shard->table[i] = shard->table[j];
+			i = j;
+		}
+	}
+	shard->table[i].record = 0;
+}
+
+hot uint32_t index_remove(enum record_class class, uint64_t handle)
+{
+	uint64_t key = index_key(class, handle);
+	uint32_t tag = index_tag(key);
+	struct index_shard *shard = index_shard(tag);
+	uint32_t record = LEDGER_NO_RECORD;
+	uint32_t i;
+
+	lock_take(&shard->lock);
+	i = index_probe(shard, tag, key);
+	if (likely(shard->table[i].record)) {
+		record = shard->table[i].record - 1;
+		shard->count--;
+		if (likely(!shard->table[(i + 1) & ((1u << shard->bits) - 1)].record))
+			shard->table[i].record = 0;
+		else
+			index_close_gap(shard, i);
+	}
+	lock_give_back(&shard->lock);
+	return record;
+}
