@@ -28,7 +28,7 @@ cuda_flags = -isystem $(cuda_include) -D__CUDA_API_VERSION_INTERNAL
 shim_flags = $(base_flags) $(cuda_flags) -Ishim -fPIC -fvisibility=hidden -fno-plt \
 	-fno-semantic-interposition $(tls_flags) -DCUWARD_VERSION='"$(version)"'
 tool_flags = $(base_flags) -Itools -Ishim -DCUWARD_VERSION='"$(version)"' \
-	-DCUWARD_LIBDIR='"$(libdir)/cuward"'
+	-DCUWARD_LIBDIR='"$(libdir)/cuward"' $(if $(filter 0,$(WITH_LTTNG)),-DCUWARD_WITHOUT_LTTNG)
 sim_flags = $(base_flags) $(cuda_flags) -Itests/sim -fPIC -fvisibility=hidden
 shim_link := -shared -Wl,-soname,libcuward.so -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now \
 	-Wl,-z,defs -Wl,--as-needed -Wl,--version-script,shim/libcuward.map

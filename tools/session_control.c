@@ -71,15 +71,22 @@ struct channel_plan {
 	unsigned share; /* of 16 parts of the memory of one CPU */
 	unsigned buffers;
 	uint64_t buffer_bytes_max;
+	const char *events[8]; /* none: all that no other channel takes */
 };
 
-/* Floods get a channel of their own, so that they cannot push out what the quota report needs. */
-static const struct channel_plan channel_calls = {"calls", 13, 8, 1 << 20};
-static const struct channel_plan channel_memory = {"memory", 3, 4, 256 << 10};
-
-static const char *const flood_events[] = {
-	"cuward:launch", "cuward:copy", "cuward:sync", "cuward:gpu", "cuward:call"};
-#define FLOOD_EVENTS (sizeof(flood_events) / sizeof(flood_events[0]))
+/*
+ * A flood of calls must not push out what the quota report needs. And a guest killed while it wrote
+ * an event blocks that buffer for good: names, beginnings and ends, rare and most of them ours, are
+ * kept away from what a guest writes all the time.
+ */
+static const struct channel_plan channels[] = {
+	{"calls", 11, 8, 1 << 20,
+		{"cuward:launch", "cuward:copy", "cuward:sync", "cuward:gpu", "cuward:call"}},
+	{"memory", 4, 8, 256 << 10,
+		{"cuward:alloc", "cuward:free", "cuward:denied", "cuward:context", "cuward:stream"}},
+	{"process", 1, 4, 64 << 10, {NULL}},
+};
+#define CHANNELS (sizeof(channels) / sizeof(channels[0]))
 
 #define BUFFERS_BYTES_MAX (128ull << 20)
 #define BUFFER_BYTES_MIN 4096ull
@@ -140,7 +147,6 @@ static int channel_add(struct lttng_handle *handle, const struct channel_plan *p
 	return ctl.lttng_enable_channel(handle, channel);
 }
 
-/* Exclusions only make sense with a pattern: cuward:* in the memory channel. */
 static int event_add(struct lttng_handle *handle, const char *channel, const char *name,
 	int excluded_count, char **excluded)
 {
@@ -158,16 +164,26 @@ static int event_add(struct lttng_handle *handle, const char *channel, const cha
 
 static int events_add(struct lttng_handle *handle)
 {
-	char *excluded[FLOOD_EVENTS];
+	char *taken[CHANNELS * 8];
+	int count = 0, result = 0;
+
+	for (const struct channel_plan *c = channels; c < channels + CHANNELS && result >= 0; c++) {
+		if (!c->events[0])
+			result = event_add(handle, c->name, "cuward:*", count, taken);
+		for (unsigned i = 0; i < 8 && c->events[i] && result >= 0; i++) {
+			taken[count++] = (char *)c->events[i];
+			result = event_add(handle, c->name, c->events[i], 0, NULL);
+		}
+	}
+	return result;
+}
+
+static int channels_add(struct lttng_handle *handle)
+{
 	int result = 0;
 
-	for (size_t i = 0; i < FLOOD_EVENTS && result >= 0; i++) {
-		excluded[i] = (char *)flood_events[i];
-		result = event_add(handle, channel_calls.name, flood_events[i], 0, NULL);
-	}
-	if (result >= 0)
-		result = event_add(
-			handle, channel_memory.name, "cuward:*", FLOOD_EVENTS, excluded);
+	for (unsigned i = 0; i < CHANNELS && result >= 0; i++)
+		result = channel_add(handle, &channels[i]);
 	return result;
 }
 
@@ -189,9 +205,7 @@ static int control_set_up(const struct session_plan *plan, struct lttng_handle *
 	if (!*handle)
 		return -LTTNG_ERR_NOMEM;
 	*step = "create trace buffers";
-	result = channel_add(*handle, &channel_calls);
-	if (result >= 0)
-		result = channel_add(*handle, &channel_memory);
+	result = channels_add(*handle);
 	if (result < 0)
 		return result;
 	*step = "enable the events";
@@ -232,18 +246,18 @@ static bool control_drain(const struct session_plan *plan)
 
 static uint64_t control_lost(struct lttng_handle *handle)
 {
-	struct lttng_channel *channels = NULL;
-	int count = ctl.lttng_list_channels(handle, &channels);
+	struct lttng_channel *list = NULL;
+	int count = ctl.lttng_list_channels(handle, &list);
 	uint64_t sum = 0;
 
 	for (int i = 0; i < count; i++) {
 		uint64_t discarded = 0, packets = 0;
 
-		ctl.lttng_channel_get_discarded_event_count(&channels[i], &discarded);
-		ctl.lttng_channel_get_lost_packet_count(&channels[i], &packets);
+		ctl.lttng_channel_get_discarded_event_count(&list[i], &discarded);
+		ctl.lttng_channel_get_lost_packet_count(&list[i], &packets);
 		sum += discarded + packets;
 	}
-	free(channels);
+	free(list);
 	return sum;
 }
 

@@ -1,8 +1,8 @@
 /*
  * emit.c - a guest without a driver: emits events through shim/trace.c in several ways of life.
  *
- * emit FOLDER COUNT [once|threads|fork|fork-thread|fork-only|rate]; one line a process on stdout:
- * its state, what trace_start() said, how long that took.
+ * emit FOLDER COUNT [once|all|forever|threads|fork|fork-thread|fork-only|rate]; one line a process
+ * on stdout: its state, how long that took, what trace_start() said.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -62,6 +62,46 @@ static void emit_threads(void)
 		pthread_create(&threads[i], NULL, emit_thread, (void *)(i + 1));
 	for (size_t i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/* One of each event, no two fields alike; what babeltrace2 should show goes to stdout. */
+static uint64_t serial = 0x8877665544332211;
+
+static uint64_t next_value(void)
+{
+	return serial = serial * 6364136223846793005 + 1442695040888963407;
+}
+
+#define SHOW_u8(name) printf(" %s = %u", #name, e.name = next_value() >> 32);
+#define SHOW_u16(name) SHOW_u8(name)
+#define SHOW_u32(name) SHOW_u8(name)
+#define SHOW_u64(name) printf(" %s = %llu", #name, (unsigned long long)(e.name = next_value()));
+#define SHOW_i32(name) printf(" %s = %d", #name, e.name = -(int)(next_value() >> 40));
+#define SHOW_x64(name) printf(" %s = 0x%llX", #name, (unsigned long long)(e.name = next_value()));
+#define SHOW_str(name) \
+	printf(" %s = \"%s\"", #name, e.name = #name " says \xc3\xa9" + (next_value() >> 62));
+#define F(type, name) SHOW_##type(name)
+#define X(event, fields) \
+	static void show_##event(void) \
+	{ \
+		struct event_##event e; \
+\
+		printf("cuward:" #event ":"); \
+		fields \
+		printf("\n"); \
+		trace_##event(&e); \
+	}
+CUWARD_EVENTS(X, F)
+#undef X
+#undef F
+
+static void emit_all(void)
+{
+#define F(type, name)
+#define X(event, fields) show_##event();
+	CUWARD_EVENTS(X, F)
+#undef X
+#undef F
 }
 
 /* As the shim does it: the child starts empty and registers at its own first call. */
@@ -147,6 +187,11 @@ int main(int argc, char **argv)
 	start("parent");
 	if (!strcmp(mode, "once")) {
 		emit(1);
+	} else if (!strcmp(mode, "all")) {
+		emit_all();
+	} else if (!strcmp(mode, "forever")) {
+		while (true)
+			emit(1);
 	} else if (!strcmp(mode, "threads")) {
 		emit_threads();
 	} else if (!strcmp(mode, "fork")) {

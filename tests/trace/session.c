@@ -1,12 +1,11 @@
 /*
  * session.c - `cuward run --trace` without the rest of it: a command inside a trace session.
  *
- * session TRACE_DIR FOLDER COMMAND [ARG...]; prints times and the result on stderr.
+ * session TRACE_DIR FOLDER COMMAND [ARG...]; prints times and the result on stderr, and emits three
+ * events on behalf of process 77 before it stops.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,6 +44,8 @@ int main(int argc, char **argv)
 	struct event_process_end end = {.process = 77, .how = END_SIGNAL, .status = 137,
 		.live_bytes = 4096, .live_count = 1};
 	struct event_lost lost = {.process = 77, .events = 3, .why = "a test"};
+	struct event_process who = {.process = 77, .pid = 4711, .command = "a \"b\"", .job = NULL,
+		.labels = "k=v", .version = "1"};
 	double started = now_ms(), ready, ended;
 	char why[512];
 	int status;
@@ -61,9 +62,11 @@ int main(int argc, char **argv)
 		return 125;
 	}
 	ready = now_ms();
+	fprintf(stderr, "home=%s keeper=%d\n", session.home, session.keeper);
 	status = run_command(&session, argv + 3);
 	ended = now_ms();
-	if (!session_emit(&session, EVENT_process_end, &end) ||
+	if (!session_emit(&session, EVENT_process, &who) ||
+		!session_emit(&session, EVENT_process_end, &end) ||
 		!session_emit(&session, EVENT_lost, &lost))
 		fprintf(stderr, "emit: failed\n");
 	session_stop(&session, &result);
