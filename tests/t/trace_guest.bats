@@ -44,6 +44,7 @@ took() { sed -n "s/^$1 .* ms=\([0-9]*\) .*/\1/p" <<<"$output"; }
 	run -0 emit 500 threads
 	run -0 emit 500 fork
 	[[ $output == *"child registered "* ]]
+	[[ $output == *"child threads=3"* ]]
 	[[ $output == *"child status=0 "* ]]
 	run -0 emit 500 fork-thread
 	[[ $output == *"child registered "* ]]

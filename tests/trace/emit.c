@@ -4,6 +4,7 @@
  * emit FOLDER COUNT [once|all|forever|threads|fork|fork-thread|fork-only|rate]; one line a process
  * on stdout: its state, how long that took, what trace_start() said.
  */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,6 +105,19 @@ static void emit_all(void)
 #undef F
 }
 
+/* liblttng-ust's own are among them: where they are missing, the daemon can't reach the process. */
+static unsigned thread_count(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	unsigned found = 0;
+
+	while (tasks && readdir(tasks))
+		found++;
+	if (tasks)
+		closedir(tasks);
+	return found - 2; /* . and .. */
+}
+
 /* As the shim does it: the child starts empty and registers at its own first call. */
 static void *emit_fork(void *unused)
 {
@@ -114,6 +128,7 @@ static void *emit_fork(void *unused)
 	if (child == 0) {
 		trace_stop();
 		start("child");
+		printf("child threads=%u\n", thread_count());
 		emit(2);
 		exit(0);
 	}
