@@ -23,8 +23,8 @@ static bool fail(char *why, size_t why_bytes, const char *what, const char *path
 
 /* ---- folders ---- */
 
-/* Like mkdir -p. */
-static bool make_folders(const char *path)
+/* Like mkdir -p; made tells whether the last one was missing. */
+static bool make_folders(const char *path, bool *made)
 {
 	char part[4096];
 	size_t length = strlen(path);
@@ -38,18 +38,19 @@ static bool make_folders(const char *path)
 		if (part[i] != '/' && part[i] != 0)
 			continue;
 		part[i] = 0;
-		if (mkdir(part, 0777) != 0 && errno != EEXIST)
+		*made = mkdir(part, 0777) == 0;
+		if (!*made && errno != EEXIST)
 			return false;
 		part[i] = path[i];
 	}
 	return true;
 }
 
-static bool trace_folder_make(const char *trace_dir, char *why, size_t why_bytes)
+static bool trace_folder_make(const char *trace_dir, bool *made, char *why, size_t why_bytes)
 {
 	char inside[4096];
 
-	if (!make_folders(trace_dir))
+	if (!make_folders(trace_dir, made))
 		return fail(why, why_bytes, "cannot make the trace directory", trace_dir);
 	snprintf(inside, sizeof(inside), "%s/ust", trace_dir);
 	if (access(inside, F_OK) == 0) {
@@ -83,7 +84,7 @@ static bool home_make(char *home, size_t home_bytes, struct session_user *user, 
 			continue;
 		if (user_choose(user, home))
 			return true;
-		rmdir(home);
+		tree_remove(home);
 	}
 	return fail(why, why_bytes, "cannot make a directory for the session daemon in", "/tmp");
 }
@@ -142,7 +143,7 @@ bool session_start(struct session *session, const char *trace_dir, const char *f
 	struct session_plan plan = {.trace_dir = trace_dir, .folder = folder};
 
 	*session = (struct session){.talk = -1, .events = -1};
-	if (!trace_folder_make(trace_dir, why, why_bytes) ||
+	if (!trace_folder_make(trace_dir, &plan.trace_dir_made, why, why_bytes) ||
 		!home_make(session->home, sizeof(session->home), &plan.user, why, why_bytes))
 		return false;
 	plan.home = session->home;
@@ -151,7 +152,7 @@ bool session_start(struct session *session, const char *trace_dir, const char *f
 		return true;
 	fail(why, why_bytes, "cannot start the trace session in", trace_dir);
 	session_close(session);
-	rmdir(session->home);
+	tree_remove(session->home);
 	return false;
 }
 

@@ -109,15 +109,21 @@ static unsigned cpus_possible(void)
 	return configured > 0 ? configured : 1;
 }
 
+static uint64_t shm_free(void)
+{
+	struct statvfs shm;
+
+	if (statvfs("/dev/shm", &shm) != 0)
+		return 0;
+	return (uint64_t)shm.f_bavail * shm.f_frsize;
+}
+
 /* A quarter of what /dev/shm has free: other uids of the tree get buffers of the same size. */
 static uint64_t cpu_bytes(void)
 {
-	struct statvfs shm;
-	uint64_t bytes = BUFFERS_BYTES_MAX;
+	uint64_t bytes = shm_free() / 4;
 
-	if (statvfs("/dev/shm", &shm) == 0 && (uint64_t)shm.f_bavail * shm.f_frsize / 4 < bytes)
-		bytes = (uint64_t)shm.f_bavail * shm.f_frsize / 4;
-	return bytes / cpus_possible();
+	return (bytes < BUFFERS_BYTES_MAX ? bytes : BUFFERS_BYTES_MAX) / cpus_possible();
 }
 
 static uint64_t buffer_bytes(const struct channel_plan *plan)
@@ -128,6 +134,21 @@ static uint64_t buffer_bytes(const struct channel_plan *plan)
 	while (bytes * 2 <= wanted && bytes * 2 <= plan->buffer_bytes_max)
 		bytes *= 2;
 	return bytes;
+}
+
+/* LTTng itself doesn't say when /dev/shm is too small for it: it records nothing. */
+static bool shm_suffices(int talk)
+{
+	uint64_t needed = 0;
+
+	for (unsigned i = 0; i < CHANNELS; i++)
+		needed += (buffer_bytes(&channels[i]) + BUFFER_BYTES_MIN) * channels[i].buffers;
+	needed *= cpus_possible();
+	if (needed < shm_free())
+		return true;
+	talk_bad(talk, "--trace needs %llu KiB of shared memory, and /dev/shm has %llu KiB free",
+		(unsigned long long)needed >> 10, (unsigned long long)shm_free() >> 10);
+	return false;
 }
 
 /* ---- set-up ---- */
@@ -287,11 +308,10 @@ void control_main(const struct session_plan *plan, int talk)
 	int result;
 
 	setenv("LTTNG_HOME", plan->home, 1);
-	if (!control_load(talk))
+	if (!control_load(talk) || !shm_suffices(talk))
 		_exit(1);
 	while (ctl.lttng_session_daemon_alive() != 1)
 		usleep(1000); /* our keeper's patience is the limit */
-	talk_good(talk);
 	result = control_set_up(plan, &handle, &step);
 	if (result < 0) {
 		talk_bad(talk, "LTTng could not %s in %s: %s", step, plan->trace_dir,

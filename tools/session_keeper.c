@@ -142,7 +142,6 @@ static bool child_ready(struct keeper *keeper, struct child *child)
 	return keeper->report.good;
 }
 
-/* The control process reports twice: the daemon answers; the session records. */
 static bool keeper_start(struct keeper *keeper)
 {
 	const struct session_plan *plan = keeper->plan;
@@ -156,7 +155,7 @@ static bool keeper_start(struct keeper *keeper)
 		!child_start(&keeper->emitter, plan, false, emitter_main))
 		return false;
 	close(plan->events);
-	if (!child_ready(keeper, &keeper->control) || !child_ready(keeper, &keeper->warmer))
+	if (!child_ready(keeper, &keeper->warmer))
 		return false;
 	shutdown(keeper->warmer.talk, SHUT_WR); /* it may end, now that nothing waits for LTTng */
 	return true;
@@ -164,18 +163,28 @@ static bool keeper_start(struct keeper *keeper)
 
 /* ---- stop ---- */
 
+/* The emitter reports when it has registered, and when it has emitted all. */
+static bool emitter_done(struct keeper *keeper)
+{
+	struct session_report report;
+
+	return talk_receive(keeper->emitter.talk, &report, 3000) && report.good &&
+		talk_receive(keeper->emitter.talk, &report, 3000) && report.good;
+}
+
 static void keeper_stop(struct keeper *keeper)
 {
-	bool registered = talk_receive(keeper->emitter.talk, &keeper->report, 2000) &&
-		keeper->report.good;
+	struct session_result *result = &keeper->report.result;
+	bool emitted = emitter_done(keeper);
 
-	if (registered)
-		talk_receive(keeper->emitter.talk, &keeper->report, 2000);
 	shutdown(keeper->control.talk, SHUT_WR);
 	memset(&keeper->report, 0, sizeof(keeper->report));
 	if (!talk_receive(keeper->control.talk, &keeper->report, STOP_SECONDS * 1000 + 500))
-		snprintf(keeper->report.result.warning, sizeof(keeper->report.result.warning),
-			"the session daemon did not stop in time; the trace may be cut");
+		failed(keeper, "the session daemon did not stop in time; the trace may be cut");
+	if (emitted)
+		return;
+	result->complete = false;
+	failed(keeper, "what is known of ended processes could not be added to the trace");
 }
 
 /*
@@ -202,6 +211,7 @@ static void keeper_clean(struct keeper *keeper)
 	child_end(&keeper->emitter, SIGKILL, 0);
 	child_end(&keeper->control, SIGKILL, 0);
 	daemon_end(keeper);
+	tree_take_over(keeper->plan->home);
 	tree_remove(keeper->plan->home);
 	tree_take_over(keeper->plan->trace_dir);
 	keeper->report.result.bytes = tree_size(keeper->plan->trace_dir);
@@ -220,6 +230,17 @@ static void close_others(const struct session_plan *plan)
 		for (unsigned i = high + 1; i < 4096; i++) /* a kernel before 5.9 */
 			close(i);
 	}
+}
+
+/* A start that failed leaves no half of a trace, which would refuse the next start. */
+static void trace_discard(const struct session_plan *plan)
+{
+	char inside[4096];
+
+	snprintf(inside, sizeof(inside), "%s/ust", plan->trace_dir);
+	tree_remove(inside);
+	if (plan->trace_dir_made)
+		rmdir(plan->trace_dir);
 }
 
 /* No terminal signal, no descriptor and no output of the command's is ours. */
@@ -241,18 +262,21 @@ static void keeper_detach(const struct session_plan *plan)
 void keeper_main(const struct session_plan *plan)
 {
 	struct keeper keeper = {.plan = plan};
+	bool started;
 
 	keeper_detach(plan);
-	if (keeper_start(&keeper)) {
+	started = keeper_start(&keeper);
+	if (started) {
 		talk_good(plan->talk);
 		while (!talk_ended(plan->talk, 60000))
 			;
 		keeper_stop(&keeper);
 	} else if (!keeper.report.result.warning[0]) {
-		snprintf(keeper.report.result.warning, sizeof(keeper.report.result.warning),
-			"could not start the trace session: %s", strerror(errno));
+		failed(&keeper, "the trace session could not start its processes");
 	}
 	keeper_clean(&keeper);
+	if (!started)
+		trace_discard(plan);
 	keeper.report.last = true;
 	talk_send(plan->talk, &keeper.report);
 	_exit(0);

@@ -28,6 +28,7 @@ struct session_user {
 struct session_plan {
 	const char *home;
 	const char *trace_dir;
+	bool trace_dir_made; /* by us: it goes again where the session fails to start */
 	const char *folder;
 	struct session_user user;
 	int talk;   /* keeper <-> run */
@@ -74,6 +75,8 @@ void emitter_main(const struct session_plan *plan, int talk) __attribute__((nore
 /* An event as a message for the emitter; 0 if there is no such event. */
 size_t wire_put(char *buffer, size_t size, enum cuward_event which, const void *event);
 #define WIRE_BYTES_MAX 16384
+/* And back: traces the event. A 0 byte must follow the message. */
+void wire_take(const char *message, size_t bytes);
 
 /* ---- session_tree.c: size of all files below; for root, take those of nobody; remove ---- */
 

@@ -8,6 +8,7 @@
  */
 #include <grp.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -44,6 +45,20 @@ static bool caps_reach(void)
 	return caps_get(caps) && (caps[0].permitted & REACH);
 }
 
+/*
+ * A root without the right to pass any door, as in some containers, must be let in by its group.
+ * The daemon would make its folder for itself alone.
+ */
+static bool home_share(const char *home, gid_t gid)
+{
+	char inside[64];
+
+	snprintf(inside, sizeof(inside), "%s/.lttng", home);
+	return mkdir(inside, 0700) == 0 && chmod(inside, 0770) == 0 &&
+		chown(inside, USER_NOBODY, gid) == 0 && chmod(home, 0770) == 0 &&
+		chown(home, USER_NOBODY, gid) == 0;
+}
+
 bool user_choose(struct session_user *user, const char *home)
 {
 	*user = (struct session_user){.drop = geteuid() == 0};
@@ -53,8 +68,8 @@ bool user_choose(struct session_user *user, const char *home)
 	user->reach = caps_reach() && chown(home, -1, user->gid) == 0 && chmod(home, 0770) == 0;
 	if (user->reach)
 		return true;
-	user->gid = USER_NOBODY; /* few rights, or few ids, as in some containers */
-	return chown(home, USER_NOBODY, USER_NOBODY) == 0;
+	user->gid = getegid();
+	return home_share(home, user->gid);
 }
 
 bool user_drop(const struct session_user *user)

@@ -117,7 +117,7 @@ CUWARD_EVENTS(X, F)
 #undef X
 #undef F
 
-static void take_event(const char *message, size_t bytes)
+void wire_take(const char *message, size_t bytes)
 {
 	struct wire_head head;
 	const char *end = message + bytes;
@@ -178,7 +178,7 @@ void emitter_main(const struct session_plan *plan, int talk)
 	register_with_daemon(plan, talk);
 	while ((bytes = recv(plan->events, message, WIRE_BYTES_MAX, 0)) > 0) {
 		message[bytes] = 0;
-		take_event(message, bytes);
+		wire_take(message, bytes);
 	}
 	talk_good(talk);
 	_exit(0); /* no destructors: liblttng-ust's wait for its threads, and all is in the buffers */

@@ -137,6 +137,10 @@ channel_events() {
 	[[ $output == "ready: tracing needs liblttng-ust 2.13 or newer: $BATS_TEST_TMPDIR/libcuward-lttng.so: "* ]]
 	[ "${#lines[@]}" = 1 ]
 	! ls -d /tmp/cuward-?????? 2>/dev/null | grep -q .
+	[ ! -e "$trace" ]
+	mkdir "$trace"
+	run -125 session "$trace" "$BATS_TEST_TMPDIR" true
+	[ -z "$(ls "$trace")" ]
 }
 
 @test "session: a daemon that ends at once, and one that is missing" {
@@ -149,4 +153,63 @@ channel_events() {
 	run -125 unshare -m sh -c "mount --bind /dev/null /usr/bin/lttng-sessiond &&
 		exec '$BATS_FILE_TMPDIR/session' '$trace' '$B' true" 3>&-
 	[[ $output == "ready: --trace needs lttng-sessiond: install the package lttng-tools ("* ]]
+}
+
+# What another user, or root with fewer rights, needs of us must lie where they can reach it.
+outside() {
+	outside=$(mktemp -d /tmp/cwt-XXXXXX)
+	chmod 755 "$outside"
+	cp "$BATS_FILE_TMPDIR"/emit "$BATS_FILE_TMPDIR"/session "$B/libcuward-lttng.so" "$outside"
+	trace=$outside/own/trace
+	mkdir "$outside/own"
+}
+
+@test "session: an ordinary user has a session in XDG_RUNTIME_DIR" {
+	[ "$(id -u)" = 0 ] || skip "the other tests ran as an ordinary user"
+	outside
+	mkdir -m 700 "$outside/run"
+	chown 1234:1234 "$outside/run" "$outside/own"
+	setpriv --reuid 1234 --regid 1234 --clear-groups env XDG_RUNTIME_DIR="$outside/run" \
+		"$outside/session" "$trace" "$outside" "$outside/emit" "$outside" 100 \
+		2>"$BATS_TEST_TMPDIR/log" 3>&-
+	log_has "^home=$outside/run/cuward-"
+	[ "$(count_of "$trace" alloc)" = 100 ]
+	[ "$(find "$trace" -uid 1234 | wc -l)" -gt 5 ]
+	[ -z "$(ls "$outside/run")" ]
+	rm -rf "$outside"
+}
+
+@test "session: root without CAP_DAC_OVERRIDE has a session too" {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	outside
+	setpriv --bounding-set -dac_override,-dac_read_search \
+		"$outside/session" "$trace" "$outside" "$outside/emit" "$outside" 100 \
+		2>"$BATS_TEST_TMPDIR/log" 3>&-
+	[ "$(count_of "$trace" alloc)" = 100 ]
+	[ -z "$(find "$trace" ! -uid 0)" ]
+	nothing_left "$BATS_TEST_TMPDIR/log"
+	rm -rf "$outside"
+}
+
+@test "session: a small /dev/shm means small buffers, a tiny one a clear error" {
+	[ "$(id -u)" = 0 ] || skip "mounting needs root"
+	unshare -m sh -c "mount -t tmpfs -o size=4m none /dev/shm &&
+		exec '$BATS_FILE_TMPDIR/session' '$trace' '$B' '$BATS_FILE_TMPDIR/emit' '$B' 100" 3>&-
+	[ "$(count_of "$trace" alloc)" = 100 ]
+	run -125 unshare -m sh -c "mount -t tmpfs -o size=32k none /dev/shm &&
+		exec '$BATS_FILE_TMPDIR/session' '$trace.2' '$B' true" 3>&-
+	[[ $output =~ ^"ready: --trace needs "[0-9]+" KiB of shared memory, and /dev/shm has 32 KiB free"$ ]]
+}
+
+@test "session: twelve at once do not disturb each other" {
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+		session "$trace$i" "$B" "$BATS_FILE_TMPDIR/emit" "$B" 50 2>>"$BATS_TEST_TMPDIR/log" \
+			>/dev/null &
+	done
+	wait
+	[ "$(grep -c ' lost=0 .* complete=1 warning=$' "$BATS_TEST_TMPDIR/log")" = 12 ]
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+		[ "$(count_of "$trace$i" alloc)" = 50 ]
+		[ "$(count_of "$trace$i" process_end)" = 1 ]
+	done
 }
