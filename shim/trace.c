@@ -175,8 +175,8 @@ enum trace_state trace_start(const char *folder, char *why, unsigned why_bytes)
 		return TRACE_FAILED;
 	if (!trace_ops.enabled()) {
 		snprintf(why, why_bytes,
-			"no LTTng session records our events: no session daemon, or no session with "
-			"cuward:* enabled");
+			"no LTTng session records our events: no session daemon, or no session "
+			"with cuward:* enabled");
 		return TRACE_FAILED;
 	}
 	memset(trace_named, 0, sizeof(trace_named));

@@ -162,8 +162,9 @@ bool session_ready(struct session *session, char *why, size_t why_bytes)
 
 	if (talk_receive(session->talk, &report, 3 * READY_SECONDS * 1000) && report.good)
 		return true;
-	snprintf(why, why_bytes, "%s",
-		report.result.warning[0] ? report.result.warning : "the trace session did not start");
+	if (!report.result.warning[0])
+		strcpy(report.result.warning, "the trace session did not start");
+	snprintf(why, why_bytes, "%s", report.result.warning);
 	session_close(session); /* nothing more will come */
 	return false;
 }

@@ -83,7 +83,8 @@ static const struct channel_plan channels[] = {
 	{"calls", 11, 8, 1 << 20,
 		{"cuward:launch", "cuward:copy", "cuward:sync", "cuward:gpu", "cuward:call"}},
 	{"memory", 4, 8, 256 << 10,
-		{"cuward:alloc", "cuward:free", "cuward:denied", "cuward:context", "cuward:stream"}},
+		{"cuward:alloc", "cuward:free", "cuward:denied", "cuward:context",
+			"cuward:stream"}},
 	{"process", 1, 4, 64 << 10, {NULL}},
 };
 #define CHANNELS (sizeof(channels) / sizeof(channels[0]))
@@ -295,8 +296,8 @@ static void control_stop(const struct session_plan *plan, struct lttng_handle *h
 	report.result.lost = control_lost(handle);
 	if (!report.result.complete)
 		snprintf(report.result.warning, sizeof(report.result.warning),
-			"some trace buffers could not be read; a process may have been killed while "
-			"it wrote an event");
+			"some trace buffers could not be read; a process may have been killed "
+			"while it wrote an event");
 	ctl.lttng_destroy_session_no_wait(SESSION);
 	talk_send(talk, &report);
 }

@@ -134,7 +134,7 @@ static bool child_ready(struct keeper *keeper, struct child *child)
 			keeper->daemon.pid = 0;
 			if (talk_receive(keeper->daemon.talk, &keeper->report, 0))
 				return false;
-			return failed(keeper, "lttng-sessiond ended at once; run it by hand to see why");
+			return failed(keeper, "lttng-sessiond ended at once; see why by hand");
 		}
 		if (clock_ms() > deadline || talk_ended(keeper->plan->talk, 0))
 			return failed(keeper, "the trace session did not start in time");

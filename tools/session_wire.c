@@ -181,5 +181,5 @@ void emitter_main(const struct session_plan *plan, int talk)
 		wire_take(message, bytes);
 	}
 	talk_good(talk);
-	_exit(0); /* no destructors: liblttng-ust's wait for its threads, and all is in the buffers */
+	_exit(0); /* no destructors: liblttng-ust's waits for its threads; all is in the buffers */
 }

@@ -19,7 +19,7 @@
 #ifndef CUWARD_EVENTS_TP_H
 #define CUWARD_EVENTS_TP_H
 
-/* So that `lttng enable-event --loglevel` can leave out the frequent ones. A new event needs a row. */
+/* So that `lttng enable-event --loglevel` can leave out the frequent ones; a row for each event. */
 enum event_level {
 	LEVEL_process = LTTNG_UST_TRACEPOINT_LOGLEVEL_NOTICE,
 	LEVEL_process_end = LTTNG_UST_TRACEPOINT_LOGLEVEL_NOTICE,
