@@ -74,7 +74,10 @@ static void keep(uint64_t handle, const char *free_by)
 	allocations[count++].free_by = free_by;
 }
 
-static void allocate(const char *kind, const char *text)
+/* Not static, so that -rdynamic gives its name to who reports call sites. */
+void allocate(const char *kind, const char *text);
+
+void allocate(const char *kind, const char *text)
 {
 	uint64_t handle = 0;
 	struct {
