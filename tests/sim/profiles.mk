@@ -1,7 +1,8 @@
 # profiles.mk - the simulated driver's profiles: one set of objects, one library for each profile.
 #
 # A profile is a version script (which names are exported) and one small object (which version the
-# library says it is); both are made from driver_facts.tsv. See tests/sim/README.md.
+# library says it is); both are made from driver_facts.tsv. Each has a symbol that no real driver
+# has, cuward_simulated_driver, for who must tell them apart. See tests/sim/README.md.
 
 sim_flags += $(tls_flags)
 sim_facts := tests/sim/driver_facts.tsv
@@ -27,12 +28,14 @@ define sim_profile
 $(G)/sim_$(1).map: $(sim_facts) tests/sim/profiles.mk
 	$$(call say,GEN,$$@)
 	@mkdir -p $$(@D)
-	$$(Q)awk -F'\t' 'BEGIN { print "{ global:" } !/^#/ && ($(if $(sim_column_$(1)),$$$$$(sim_column_$(1)) == "y",1)) \
+	$$(Q)awk -F'\t' 'BEGIN { print "{ global: cuward_simulated_driver;" } !/^#/ && ($(if $(sim_column_$(1)),$$$$$(sim_column_$(1)) == "y",1)) \
 		{ print "\t" $$$$1 ";" } END { print "local: *; };" }' $(sim_facts) > $$@
 $(G)/sim_profile_$(1).o: tests/sim/profiles.mk
 	@mkdir -p $$(@D)
-	$$(Q)printf 'extern const int sim_profile_version;\nconst int sim_profile_version = %s;\n' \
-		$(sim_version_$(1)) | $$(CC) $$(CFLAGS) $$(san_flags) -fPIC -fvisibility=hidden -x c -c -o $$@ -
+	$$(Q)printf '%s\n' 'extern const int sim_profile_version, cuward_simulated_driver;' \
+		'const int sim_profile_version = $(sim_version_$(1));' \
+		'__attribute__((visibility("default"))) const int cuward_simulated_driver = 1;' \
+		| $$(CC) $$(CFLAGS) $$(san_flags) -fPIC -fvisibility=hidden -x c -c -o $$@ -
 $(2): $$(sim_objects) $(G)/sim_profile_$(1).o $(G)/sim_$(1).map
 	$$(call say,LD,$$@)
 	@mkdir -p $$(@D)
