@@ -1,0 +1,33 @@
+/*
+ * sim_before_init.c - call every exported function with zero arguments before cuInit and print
+ * "symbol result" for each. Those that work then are left out: they would follow the zeros.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef int call(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
+	uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+
+/* argv[1]: driver_facts.tsv */
+int main(int argc, char **argv)
+{
+	char line[256], symbol[128], answer[16];
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	FILE *facts = argc > 1 ? fopen(argv[1], "r") : NULL;
+	call *function;
+
+	if (!driver || !facts)
+		return 1;
+	while (fgets(line, sizeof(line), facts)) {
+		if (sscanf(line, "%127s %*s %*s %*s %*s %*s %15s", symbol, answer) != 2 || *symbol == '#')
+			continue;
+		*(void **)&function = dlsym(driver, symbol);
+		if (!function || !strcmp(answer, "works"))
+			continue;
+		printf("%s %d\n", symbol, function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+	}
+	return 0;
+}

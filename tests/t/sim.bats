@@ -1,0 +1,143 @@
+#!/usr/bin/env bats
+# The simulated driver, on its own: small programs run on it directly.
+
+setup_file() {
+	export apps=$BATS_FILE_TMPDIR sim=$B/sim
+	include=$("$TOP/tests/cuda_headers.sh")
+	for source in "$TOP"/tests/apps/sim_*.c; do
+		cc -std=gnu11 -Wall -Wextra -D__CUDA_API_VERSION_INTERNAL -isystem "$include" \
+			-o "$apps/$(basename "$source" .c)" "$source" -L"$sim" -lcuda -ldl
+	done
+}
+
+setup() {
+	export LD_LIBRARY_PATH=$sim
+	truth=$BATS_TEST_TMPDIR/truth
+	log=$BATS_TEST_TMPDIR/log
+}
+
+# A value out of the truth file.
+truth() {
+	"$sim/truth" "$truth" "$1"
+}
+
+@test "before cuInit each call answers as a real driver does" {
+	for profile in . 12.2 11.0; do
+		LD_LIBRARY_PATH=$sim/$profile "$apps/sim_before_init" "$TOP/tests/sim/driver_facts.tsv" >"$log"
+		[ "$(wc -l <"$log")" -gt 370 ]
+		awk -F'\t' '!/^#/ { print $1, $7 }' "$TOP/tests/sim/driver_facts.tsv" |
+			awk 'NR == FNR { want[$1] = $2; next } want[$1] != $2 { print; bad = 1 } END { exit bad }' - "$log"
+	done
+}
+
+@test "profiles export what the table says" {
+	names() { nm -D --defined-only "$1" | awk '$2 == "T" { print $3 }' | LC_ALL=C sort; }
+	[ "$(names "$sim/12.2/libcuda.so.1")" = \
+		"$(awk -F'\t' '$5 == "y" { print $1 }' "$TOP/tests/sim/driver_facts.tsv" | LC_ALL=C sort)" ]
+	[ "$(names "$sim/12.2/libcuda.so.1" | wc -l)" -eq 592 ]
+	[ "$(names "$sim/libcuda.so.1" | wc -l)" -eq "$(grep -vc '^#' "$TOP/tests/sim/driver_facts.tsv")" ]
+	readelf -d "$sim/libcuda.so.1" | grep -q 'SYMBOLIC'
+	readelf -d "$sim/libcuda.so.1" | grep -q 'SONAME.*\[libcuda.so.1\]'
+	[ "$(readelf -d "$sim/libcuda.so.1" | grep -c NEEDED)" -eq 1 ]
+}
+
+@test "memory" {
+	CUWARD_SIM_MEMORY=512M "$apps/sim_memory"
+	CUWARD_SIM_MEMORY=512M CUWARD_SIM_REUSE=never "$apps/sim_memory"
+	CUWARD_SIM_MEMORY=512M CUWARD_SIM_REENTER=1 "$apps/sim_memory"
+}
+
+@test "contexts" {
+	CUWARD_SIM_DEVICES=2 "$apps/sim_context"
+}
+
+@test "streams and time" {
+	CUWARD_SIM_KERNEL_NS=slow=20000000,endless=never "$apps/sim_stream"
+}
+
+@test "pools" {
+	CUWARD_SIM_KERNEL_NS=slow=20000000 "$apps/sim_pool"
+}
+
+@test "copies, with readable memory and without" {
+	"$apps/sim_copy"
+	CUWARD_SIM_UNREADABLE=1 "$apps/sim_copy"
+}
+
+@test "graphs" {
+	"$apps/sim_graph"
+}
+
+@test "modules" {
+	"$apps/sim_module"
+}
+
+@test "fork" {
+	"$apps/sim_fork"
+	CUWARD_SIM_TRUTH=$truth "$apps/sim_fork"
+}
+
+@test "visible devices" {
+	export CUWARD_SIM_DEVICES=3 CUWARD_SIM_MEMORY=1G,2G
+	export CUWARD_SIM_UUIDS=GPU-aaaa0000-0000-0000-0000-000000000001,GPU-aaab0000-0000-0000-0000-000000000002
+	seen() { CUDA_VISIBLE_DEVICES=$1 "$apps/sim_hold" | awk '{ print $1, $2 }' | tr '\n' ' '; }
+	[ "$("$apps/sim_hold" | wc -l)" -eq 3 ]
+	[ "$(seen 2,0)" = "0 0000:03:00.0 1 0000:01:00.0 " ]
+	[ "$(seen 1,1)" = "0 0000:02:00.0 " ]
+	[ "$(seen 0,-1,1)" = "0 0000:01:00.0 " ]
+	[ "$(seen 0,7,1)" = "0 0000:01:00.0 " ]
+	[ "$(seen GPU-aaab)" = "0 0000:02:00.0 " ]
+	[ "$(seen GPU-aaa)" = "cuInit 100 " ]
+	[ "$(seen MIG-1)" = "cuInit 100 " ]
+	[ "$(seen "")" = "cuInit 100 " ]
+	[ "$("$apps/sim_hold" | awk '{ print $4 }' | tr '\n' ' ')" = "1073741824 2147483648 2147483648 " ]
+}
+
+@test "the call log names the variant and its caller" {
+	CUWARD_SIM_CALL_LOG=$log CUWARD_SIM_KERNEL_NS=slow=20000000,endless=never "$apps/sim_stream"
+	grep -qE '^[0-9]+ [0-9]+ cuLaunchKernel_ptsz 0 sim_stream$' "$log"
+	grep -qE '^[0-9]+ [0-9]+ cuStreamQuery 600 sim_stream$' "$log"
+	run awk 'NF != 5' "$log"
+	[ -z "$output" ]
+}
+
+@test "faults leave everything as it was" {
+	export CUWARD_SIM_CALL_LOG=$log
+	CUWARD_SIM_FAULT=cuMemAlloc_v2:1:2 run "$apps/sim_hold" 100 </dev/null
+	[ "$output" = refused ]
+	CUWARD_SIM_FAULT=cuMemAlloc_v2:2:2 run "$apps/sim_hold" 100 <<<""
+	[ "${lines[0]}" = ready ]
+	CUWARD_SIM_FAULT='cuInit:*:999' run "$apps/sim_hold"
+	[ "$output" = "cuInit 999" ]
+	CUWARD_SIM_FAULT=cuNoSuchCall:1:1 run "$apps/sim_hold"
+	[ "$status" -eq 134 ]
+}
+
+@test "truth survives SIGKILL, and the device gets its memory back" {
+	export CUWARD_SIM_TRUTH=$truth CUWARD_SIM_MEMORY=1G
+	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
+	"$apps/sim_hold" 500000000 <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 3>&- &
+	holder=$!
+	exec 8>"$BATS_TEST_TMPDIR/in" 9<"$BATS_TEST_TMPDIR/out"
+	read -r line <&9
+	[ "$line" = ready ]
+	[ "$(truth device.0.requested)" -eq 500000000 ]
+	[ "$(truth device.0.physical)" -eq $((300 * 1048576 + 239 * 2097152)) ]
+	run "$apps/sim_hold" 500000000 <<<""
+	[ "$status" -ne 0 ]
+	kill -KILL "$holder"
+	wait "$holder" || true
+	exec 8>&- 9<&-
+	[ "$(truth device.0.requested)" -eq 0 ]
+	[ "$(truth process.0.alive)" -eq 0 ]
+	[ "$(truth process.0.device.0.device.bytes)" -eq 500000000 ]
+	run "$apps/sim_hold" 500000000 <<<""
+	[ "${lines[0]}" = ready ]
+	[ "${lines[1]}" = "free $((1024 * 1048576 - 300 * 1048576))" ]
+}
+
+@test "calls after the end answer 4, or stop the program" {
+	CUWARD_SIM_DEINIT=1 "$apps/sim_exit"
+	CUWARD_SIM_DEINIT=abort run "$apps/sim_exit"
+	[ "$status" -eq 134 ]
+}
