@@ -1,0 +1,53 @@
+# tests.mk - how the test programs are built; tests/run.sh runs them and counts.
+#
+#	tests/apps/NAME.c   a CUDA program -> build/apps/NAME, linked with the simulated driver
+#	tests/unit/test_*.c a cmocka program; its first line names the sources it needs
+#	tests/t/*.bats      end to end
+#
+# A first line `/* flags: ... */` adds compiler flags to an app.
+
+apps := $(patsubst tests/apps/%.c,$(B)/apps/%,$(wildcard tests/apps/*.c))
+units := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
+
+$(B)/apps/%: tests/apps/%.c $(G)/driver_calls.h $(B)/sim/libcuda.so.1 Makefile tests/tests.mk
+	$(call say,APP,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -std=gnu11 $(warnings) -Wno-strict-prototypes -D_GNU_SOURCE $(san_flags) -Iinclude -I$(G) -Itests/sim \
+		-isystem $(cuda_include) -MMD -MP -o $@ $< \
+		$$(sed -n '1s,^/\* flags: \(.*\) \*/$$,\1,p' $<) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
+$(B)/unit/%: tests/unit/%.c $(G)/driver_calls.h Makefile tests/tests.mk
+	$(call say,UNIT,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim -Itools -Itests/sim -isystem $(cuda_include) \
+		-DCUWARD_VERSION='"$(version)"' -o $@ $< \
+		$$(sed -n '1s,^/\* links: \(.*\) \*/$$,\1,p' $<) -lcmocka -ldl -lpthread -lm
+-include $(apps:=.d) $(units:=.d)
+
+test-programs: all $(apps) $(units) $(B)/sim/truth
+
+check: ## install what is missing, build, run every test
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory test-programs
+	@B=$(abspath $(B)) CC="$(CC)" tests/run.sh
+
+check-clients: ## unmodified CUDA programs, bare and under cuward
+	@tests/setup.sh clients
+	@$(MAKE) --no-print-directory test-programs
+	@B=$(abspath $(B)) CC="$(CC)" tests/run.sh tests/clients/*.bats
+
+check-gpu: ## what only a real GPU can show
+	@tests/setup.sh build
+	@$(MAKE) --no-print-directory all
+	@B=$(abspath $(B)) tests/gpu/run.sh
+
+bench: ## what cuward costs, as ratios in one run
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory all $(B)/bench/bench
+	@B=$(abspath $(B)) tests/bench/run.sh
+
+demo: ## a small training program with a planted leak, under cuward
+	@tests/setup.sh build
+	@$(MAKE) --no-print-directory all $(B)/apps/train
+	@B=$(abspath $(B)) tests/demo.sh
+
+.PHONY: test-programs

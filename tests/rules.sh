@@ -1,0 +1,63 @@
+#!/bin/bash
+# rules.sh - the house rules that a few lines of grep can hold; TAP output.
+cd "$(dirname "$0")/.." || exit 1
+B=${B:-build}
+bad=0 number=0
+
+# rule TEXT COMMAND...: what the command prints breaks the rule.
+rule() {
+	local out
+	number=$((number + 1))
+	out=$("${@:2}" 2>&1)
+	if [ -z "$out" ]; then
+		echo "ok $number - $1"
+	else
+		bad=1
+		echo "not ok $number - $1"
+		printf '%s\n' "$out" | sed 's/^/# /'
+	fi
+}
+
+rule "lttng headers only in shim/provider" \
+	grep -rlE '#include.*lttng/' shim tools --include=*.[ch] --exclude-dir=provider
+rule "sys/mman.h in shim only in share.c, ledger.c and index.c" \
+	sh -c "grep -l 'sys/mman.h' shim/*.[ch] | grep -vE 'shim/(share|ledger|index)\.c'"
+rule "babeltrace headers only in ctf.c" \
+	sh -c "grep -lE '#include.*babeltrace' tools/*.[ch] | grep -vE 'tools/ctf(_[a-z]+)?\.c'"
+rule "the core of the shim knows no cuda.h" \
+	grep -lE '#include.*(cuda|driver)\.h|cuda_headers' shim/quota.h shim/ledger.c shim/ledger.h \
+	shim/index.c shim/index.h shim/limit.c shim/limit.h shim/report.c shim/json.c shim/share.c
+rule "the simulated driver includes no shim code" \
+	grep -rnE '#include "(\.\./)*(shim|cuward)/' tests/sim
+rule "no file over 600 lines" \
+	sh -c "wc -l \$(git ls-files 'shim/*.[chS]' 'tools/*.[ch]' 'include/*.h' 'tests/sim/*.[ch]') |
+	awk '\$2 != \"total\" && \$1 > 600'"
+rule "no line over 100 columns in C" \
+	sh -c "for f in \$(git ls-files 'shim/*.[ch]' 'tools/*.[ch]' 'include/*.h'); do
+	expand -t 4 \$f | awk -v f=\$f 'length(\$0) > 100 { print f \":\" NR }'; done"
+rule "every C file begins with what it is for" \
+	sh -c "for f in \$(git ls-files 'shim/*.[chS]' 'tools/*.[ch]' 'include/*.h' 'tests/*.c'); do
+	head -1 \$f | grep -q '^/\*' || echo \$f; done"
+rule "nothing unfinished" \
+	git grep -nE 'TODO|FIXME|XXX|not implemented' -- shim tools include docs README.md Makefile
+rule "every setting is in the README's table" \
+	sh -c "sed -n 's/.*X([a-z_]*, \"\\(CUWARD_[A-Z_]*\\)\".*/\\1/p' include/cuward/settings.h |
+	while read -r name; do grep -q \"\\\`\$name\\\`\" README.md || echo \$name; done"
+rule "the shim exports the driver's names, the look-ups, the exits and the API" \
+	sh -c "nm -D --defined-only '$B/libcuward.so' | awk '{ print \$3 }' |
+	grep -vE '^(dlsym|dlvsym|_exit|_Exit|cuward_(mark|label))\$' | while read -r name; do
+	grep -q \"X(\$name,\" '$B/gen/driver_calls.h' || echo \$name; done"
+rule "the shim exports every name of the table" \
+	sh -c "nm -D --defined-only '$B/libcuward.so' | awk '{ print \$3 }' | LC_ALL=C sort > '$B/exported'
+	sed -n 's/^\\tX(\\([A-Za-z0-9_]*\\),.*/\\1/p' '$B/gen/driver_calls.h' | LC_ALL=C sort |
+	LC_ALL=C comm -23 - '$B/exported'"
+rule "the shim needs libc only" \
+	sh -c "readelf -d '$B/libcuward.so' | grep NEEDED |
+	grep -vE '\\[(libc\\.so\\.6|ld-linux-x86-64\\.so\\.2|libdl\\.so\\.2|libpthread\\.so\\.0|lib[atu][a-z]*san\\.so\\.[0-9]+)\\]'"
+rule "no static TLS, no undefined driver names" \
+	sh -c "readelf -d '$B/libcuward.so' '$B/libcuward-lttng.so' 2>/dev/null | grep STATIC_TLS
+	nm -D -u '$B/libcuward.so' | grep -E ' cu[A-Z]'"
+rule "no path of a build machine in tracked files" \
+	git grep -nIE '/work/|/root/' -- ':!tests/rules.sh'
+echo "1..$number"
+exit $bad
