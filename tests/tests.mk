@@ -6,13 +6,14 @@
 #
 # A first line `/* flags: ... */` adds compiler flags to an app.
 
-apps := $(patsubst tests/apps/%.c,$(B)/apps/%,$(wildcard tests/apps/*.c))
+# sim_*.c speak to the driver under its literal names; tests/t/sim.bats builds them.
+apps := $(patsubst tests/apps/%.c,$(B)/apps/%,$(filter-out tests/apps/sim_%,$(wildcard tests/apps/*.c)))
 units := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 
 $(B)/apps/%: tests/apps/%.c $(G)/driver_calls.h $(B)/sim/libcuda.so.1 Makefile tests/tests.mk
 	$(call say,APP,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -std=gnu11 $(warnings) -Wno-strict-prototypes -D_GNU_SOURCE $(san_flags) -Iinclude -I$(G) -Itests/sim \
+	$(Q)$(CC) $(CFLAGS) -std=gnu11 $(warnings) -Wno-strict-prototypes -D_GNU_SOURCE= $(san_flags) -Iinclude -I$(G) -Itests/sim \
 		-isystem $(cuda_include) -MMD -MP -o $@ $< \
 		$$(sed -n '1s,^/\* flags: \(.*\) \*/$$,\1,p' $<) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
 $(B)/unit/%: tests/unit/%.c $(G)/driver_calls.h Makefile tests/tests.mk
