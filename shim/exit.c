@@ -74,10 +74,10 @@ static void write_reports(void)
 	struct ledger_view view;
 
 	ledger_view(&view);
+	view.leaks_off = strcmp(settings_get(SETTING_leak), "off") == 0;
 	if (settings_is_set(SETTING_report))
 		write_report(&view);
-	if (settings_is_set(SETTING_leak) && strcmp(settings_get(SETTING_leak), "off") != 0 &&
-	    log_stderr_is_ours())
+	if (settings_is_set(SETTING_leak) && !view.leaks_off && log_stderr_is_ours())
 		write_leaks(&view);
 }
 

@@ -31,7 +31,7 @@ struct ledger_view {
 	size_t sites_bytes;
 	const struct ledger_record *records;
 	size_t record_count;
-	/* What the reader knows better than the ledger; how = END_RUNNING takes the ledger's word. */
+	/* What the reader knows better than the ledger; END_RUNNING: take the ledger's word. */
 	enum cuward_end how;
 	int status; /* exit status, 128+N after signal N */
 	bool leaks_off;        /* --leak off: what is live is held, not leaked */

@@ -1,5 +1,5 @@
 /*
- * report_file.c - where a JSON report goes: names with %p, and files that appear whole or not at all.
+ * report_file.c - where a JSON report goes: names with %p, and files that are whole or not there.
  */
 #include "report_file.h"
 
@@ -15,7 +15,7 @@
 
 /* ---- text into a path ---- */
 
-/* A struct report_out over a path: its own buffer is larger than PATH_MAX, so nothing is flushed. */
+/* A struct report_out over a path: its buffer is larger than PATH_MAX, so nothing is flushed. */
 static bool refuse_flush(struct report_out *out, const char *bytes, size_t count)
 {
 	(void)out;

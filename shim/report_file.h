@@ -1,5 +1,5 @@
 /*
- * report_file.h - where a JSON report goes: names with %p, and files that appear whole or not at all.
+ * report_file.h - where a JSON report goes: names with %p, and files that are whole or not there.
  *
  * Used by the guest's final handler too: no malloc, no stdio, no locale.
  */

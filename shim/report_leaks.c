@@ -124,10 +124,11 @@ struct report_leaks report_leak_sum(const struct ledger_view *view)
 	for (size_t i = 0; i < view->record_count; i++) {
 		struct ledger_record record = view->records[i];
 
-		if (report_record_is_live(&record) && verdict_of(view, record.kind) == VERDICT_LEAK) {
-			sum.bytes += record.bytes;
-			sum.count++;
-		}
+		if (!report_record_is_live(&record) ||
+			verdict_of(view, record.kind) != VERDICT_LEAK)
+			continue;
+		sum.bytes += record.bytes;
+		sum.count++;
 	}
 	return sum;
 }

@@ -33,7 +33,7 @@ static const struct argp_option options[] = {
 	{ "job-memory", OPTION_JOB_MEMORY, "LIMIT", 0,
 	  "limit of all processes of this run together, on each GPU", 1 },
 	{ "gpu", 'g', "LIST", 0, "the GPUs the command sees (CUDA_VISIBLE_DEVICES)", 1 },
-	{ "on-limit", OPTION_ON_LIMIT, "deny", 0, "what a refusal does: CUDA_ERROR_OUT_OF_MEMORY", 1 },
+	{ "on-limit", OPTION_ON_LIMIT, "deny", 0, "a refusal is CUDA_ERROR_OUT_OF_MEMORY", 1 },
 	{ "leak", OPTION_LEAK, "exit|off", 0, "what counts as a leak (default exit)", 2 },
 	{ "stack", OPTION_STACK, "none|addr", 0, "how much of the call site is kept", 2 },
 	{ "fail-on", OPTION_FAIL_ON, "LIST", 0,

@@ -1,8 +1,8 @@
 /*
  * ledger_read.c - ledgers of other processes, read without trusting a byte of them.
  *
- * Everything is copied out with pread, so neither a writer that is at work nor an owner who cuts the
- * file while we read can do more than give us old or odd numbers.
+ * Everything is copied out with pread, so neither a writer that is at work nor an owner who cuts
+ * the file while we read can do more than give us old or odd numbers.
  */
 #include "ledger_read.h"
 
@@ -158,7 +158,8 @@ static bool is_ledger_name(const char *name)
 static int by_start(const void *left, const void *right)
 {
 	const struct ledger_file *a = left, *b = right;
-	uint64_t start_a = a->header->who.start_realtime_ns, start_b = b->header->who.start_realtime_ns;
+	uint64_t start_a = a->header->who.start_realtime_ns;
+	uint64_t start_b = b->header->who.start_realtime_ns;
 
 	if (start_a != start_b)
 		return start_a < start_b ? -1 : 1;
@@ -248,8 +249,8 @@ static bool read_stat(uint32_t pid, struct proc_stat *stat)
 	close(fd);
 	text[got] = 0;
 	at = strrchr(text, ')');
-	return at && sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-		"%*d %ld %*d %" SCNu64 " %*u %*d %*u %*u %*u %" SCNu64, &stat->state,
+	return at && sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+		"%*d %*d %ld %*d %" SCNu64 " %*u %*d %*u %*u %*u %" SCNu64, &stat->state,
 		&stat->threads, &stat->start_ticks, &stat->stack_start) == 4;
 }
 

@@ -1,6 +1,6 @@
 /*
- * run_environment.c - what the command finds around it: the preload, the simulated driver, settings,
- * and the name of the folder where its processes leave their ledgers.
+ * run_environment.c - what the command finds around it: the preload, the simulated driver,
+ * settings, and the name of the folder where its processes leave their ledgers.
  */
 #include "run.h"
 
@@ -125,7 +125,8 @@ static int find_dir(struct run *run)
 	if (dir && *dir && *dir != '/' && !getcwd(here, sizeof(here)))
 		return run_fail("cannot tell the current folder: %s", strerror(errno));
 	if (dir && *dir)
-		length = snprintf(run->dir, sizeof(run->dir), "%s%s%s", here, *here ? "/" : "", dir);
+		length = snprintf(run->dir, sizeof(run->dir), "%s%s%s", here, *here ? "/" : "",
+			dir);
 	else if (runtime && *runtime == '/' && is_ours(runtime))
 		length = snprintf(run->dir, sizeof(run->dir), "%s/cuward", runtime);
 	else
@@ -138,7 +139,8 @@ static int find_dir(struct run *run)
 /* Letters, digits, - _ . and / between; no part begins with a dot. */
 static bool is_job(const char *job)
 {
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
 	char previous = '/';
 
 	for (; *job; previous = *job++)
@@ -186,7 +188,8 @@ int run_environment_plan(struct run *run)
 		const struct run_value *value = &run->values[passed_on[i]];
 
 		if (value->text && strcmp(value->source, "default") != 0)
-			change(run_setting_variable(passed_on[i]), value->source, "%s", value->text);
+			change(run_setting_variable(passed_on[i]), value->source, "%s",
+				value->text);
 	}
 	if (run->trace_to)
 		change("CUWARD_TRACE", "command line", "1");
@@ -244,7 +247,8 @@ void run_environment_print(const struct run *run)
 	printf("environment:\n");
 	for (unsigned i = 0; i < change_count; i++)
 		if (changes[i].value)
-			printf("  %s=%s  (%s)\n", changes[i].name, changes[i].value, changes[i].source);
+			printf("  %s=%s  (%s)\n", changes[i].name, changes[i].value,
+				changes[i].source);
 		else if (getenv(changes[i].name))
 			printf("  %s removed  (%s)\n", changes[i].name, changes[i].source);
 }

@@ -2,8 +2,8 @@
  * run_folder.c - the folder where the processes of a run leave their ledgers.
  *
  * A run holds a lock on the file .run in its folder while it lives. Whoever finds that file without
- * a lock may remove what dead processes left there; an inner run thereby leaves its own to the outer
- * one, which reads it too, and what outlives a run is removed by a later one.
+ * a lock may remove what dead processes left there, unless a run further up lives. So an inner run
+ * leaves its own to the outer one, which reads it too, and what outlives a run a later one removes.
  */
 #include "run.h"
 

@@ -105,7 +105,7 @@ static bool put_lowest(FILE *out, const struct limit *a, const struct limit *b)
 		return put_lists(out, a, a);
 	if (b->count > 0 && is_none(a))
 		return put_lists(out, b, b);
-	/* A limit of every GPU and a list: what the others get would have to be written for each. */
+	/* A limit of every GPU and a list: it would have to be written for each GPU. */
 	if (a->count > 0 || b->count > 0)
 		return false;
 	amount = lower(&a->all, &b->all);

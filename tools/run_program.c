@@ -156,7 +156,7 @@ static const char *rights_problem(int fd)
 	if (info.st_mode & S_ISGID && info.st_mode & S_IXGRP)
 		return "it is set-gid, and the system preloads nothing into such programs";
 	if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
-		return "it has file capabilities, and the system preloads nothing into such programs";
+		return "it has file capabilities, and the system preloads nothing into those";
 	return NULL;
 }
 

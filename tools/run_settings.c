@@ -151,7 +151,7 @@ static int check_gpu(struct run *run, enum run_setting setting)
 {
 	if (strcmp(run->values[setting].text, "auto") == 0 &&
 		strcmp(run->values[setting].source, "command line") == 0)
-		return refuse(run, setting, "'auto' is not supported by this version; name the GPUs");
+		return refuse(run, setting, "'auto' is not supported by this version");
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* links: tools/ledger_read.c */
 /*
- * test_ledger_read.c - ledgers that are whole, cut, foreign, hostile; and whether their owner lives.
+ * test_ledger_read.c - ledgers that are whole, cut, foreign or hostile; and do their owners live?
  */
 #include <errno.h>
 #include <fcntl.h>
