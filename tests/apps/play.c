@@ -1,3 +1,4 @@
+/* flags: -rdynamic */
 /*
  * play.c - a CUDA program that does what its arguments say, one after the other.
  *

@@ -94,6 +94,27 @@ program() { # NAME: a C program from stdin
 	done
 }
 
+@test "the terminal's signals reach the command once" {
+	python3 - "$B/cuward" <<-'END'
+		import os, pty, sys
+		count = "n=0; trap 'n=$((n+1))' INT; echo ready; for i in 1 2 3 4 5 6; do sleep 0.1; done; echo $n"
+		pid, terminal = pty.fork()
+		if pid == 0:
+		    os.execv(sys.argv[1], ["cuward", "run", "-q", "bash", "-c", count])
+		said = b""
+		while b"ready" not in said:
+		    said += os.read(terminal, 100)
+		os.write(terminal, b"\x03")
+		try:
+		    while more := os.read(terminal, 100):
+		        said += more
+		except OSError:
+		    pass
+		assert said.replace(b"^C", b" ").split() == [b"ready", b"1"], said
+		assert os.waitpid(pid, 0)[1] == 0
+	END
+}
+
 @test "a signal that kills the command" {
 	"$B/cuward" run -q sleep 30 &
 	wrapper=$!

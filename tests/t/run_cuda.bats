@@ -1,16 +1,12 @@
 #!/usr/bin/env bats
 # cuward run with CUDA on the simulated driver: limits, leaks, ends, reports, --fail-on, nesting.
 
-setup_file() {
-	cc -std=gnu11 -D_GNU_SOURCE -rdynamic -o "$BATS_FILE_TMPDIR/play" "$TOP/tests/apps/play.c" -ldl
-}
-
 setup() {
 	cd "$BATS_TEST_TMPDIR"
 	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
 	unset LD_PRELOAD CUWARD_JOB CUWARD_MEMORY CUWARD_JOB_MEMORY CUWARD_REPORT CUWARD_LEAK
 	unset CUWARD_FAIL_ON CUWARD_LABEL CUWARD_LOG CUWARD_DISABLE CUDA_VISIBLE_DEVICES
-	play=$BATS_FILE_TMPDIR/play
+	play=$B/apps/play
 	MiB=$((1 << 20))
 }
 

@@ -1,17 +1,13 @@
 #!/usr/bin/env bats
 # cuward run --trace: a private session, what is in the trace, and what lies beside it.
 
-setup_file() {
-	cc -std=gnu11 -D_GNU_SOURCE -rdynamic -o "$BATS_FILE_TMPDIR/play" "$TOP/tests/apps/play.c" -ldl
-}
-
 setup() {
 	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
 	command -v lttng-sessiond >/dev/null || skip "no lttng-sessiond"
 	cd "$BATS_TEST_TMPDIR"
 	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
 	unset LD_PRELOAD CUWARD_JOB CUWARD_MEMORY CUWARD_REPORT CUWARD_TRACE LTTNG_HOME
-	play=$BATS_FILE_TMPDIR/play
+	play=$B/apps/play
 }
 
 teardown() {
