@@ -74,7 +74,7 @@ static void order(CUstream a, CUstream b)
 	SAME(cuStreamDestroy_v2(apart), CUDA_ERROR_INVALID_HANDLE);
 }
 
-static volatile int steps[4], step;
+static int steps[4], step;
 
 static void note(void *number)
 {
@@ -95,9 +95,9 @@ static void callbacks(CUstream a)
 	OK(cuLaunchHostFunc(a, note, (void *)1));
 	OK(cuStreamAddCallback(a, noted, (void *)2, 0));
 	OK(cuLaunchHostFunc(a, note, (void *)3));
-	SAME(step, 0);
+	SAME(__atomic_load_n(&step, __ATOMIC_SEQ_CST), 0);
 	OK(cuStreamSynchronize(a));
-	SAME(step, 3);
+	SAME(__atomic_load_n(&step, __ATOMIC_SEQ_CST), 3);
 	SAME(steps[0], 1);
 	SAME(steps[1], 2);
 	SAME(steps[2], 3);

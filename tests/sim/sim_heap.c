@@ -252,12 +252,13 @@ static uint64_t large_alloc(struct heap *heap, uint64_t bytes)
 
 CUresult heap_alloc(struct heap *heap, uint64_t bytes, CUdeviceptr *address)
 {
-	uint64_t start;
+	uint64_t start = 0;
 
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(heap->arena->lock);
-	start = bytes <= SMALL_BYTES ? small_alloc(heap, bytes) : large_alloc(heap, bytes);
+	if (!heap->most || bytes <= heap->most - heap->used)
+		start = bytes <= SMALL_BYTES ? small_alloc(heap, bytes) : large_alloc(heap, bytes);
 	if (start) {
 		used_changed(heap, (int64_t)bytes);
 		usage_add(device_of(heap), heap->family, bytes);

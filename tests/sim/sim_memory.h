@@ -69,6 +69,7 @@ struct heap {
 	uint64_t held; /* physical bytes under its spans */
 	uint64_t idle; /* physical bytes it keeps for later */
 	uint64_t used, used_high, reserved_high;
+	uint64_t most; /* never use more than this; 0: no limit */
 };
 
 /* What an address is. */

@@ -26,7 +26,7 @@ static struct pool *pool_open(struct device *device, const CUmemPoolProps *props
 	heap_open(&pool->heap, host_or_device(device), device ? FAMILY_pool : FAMILY_host);
 	pool->heap.pool = pool;
 	pool->props = *props;
-	pool->most_bytes = props->maxSize ? props->maxSize : UINT64_MAX;
+	pool->heap.most = props->maxSize;
 	pool->reuse[CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = 1;
 	pool->reuse[CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC] = 1;
 	pool->reuse[CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES] = 1;
@@ -72,7 +72,7 @@ void pool_destroy_if_empty(struct pool *pool)
 /* Free what is due. What this stream freed it may use again at once: its work is in order. */
 static void settle(struct pool *pool, const struct stream *stream)
 {
-	struct pending **place, *pending;
+	struct pending *_Atomic *place, *pending;
 	uint64_t now;
 
 	if (!pool->pending)
@@ -109,7 +109,7 @@ void pools_synchronised(struct device *device)
 	struct pool *pool = NULL;
 
 	while ((pool = object_next(KIND_pool, pool))) {
-		if (pool->device != device || (!pool->pending && !pool->heap.idle && !pool->destroyed))
+		if (pool->device != device || (!pool->device && !pool->pending))
 			continue;
 		settle(pool, NULL);
 		if (pool->device)
@@ -123,8 +123,6 @@ void pools_synchronised(struct device *device)
 CUresult pool_alloc(struct pool *pool, uint64_t bytes, struct stream *stream, CUdeviceptr *address)
 {
 	settle(pool, stream);
-	if (bytes > pool->most_bytes || pool->heap.used > pool->most_bytes - bytes)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	return heap_alloc(&pool->heap, bytes, address);
 }
 
@@ -282,10 +280,12 @@ static bool is_narrow(CUmemPool_attribute attr)
 CUresult sim_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value)
 {
 	struct pool *pool = pool_get(handle);
+	CUresult result = CUDA_SUCCESS;
 
 	if (!pool || !value)
 		return CUDA_ERROR_INVALID_VALUE;
 	settle(pool, NULL);
+	pthread_mutex_lock(pool->heap.arena->lock);
 	if (is_narrow(attr))
 		*(int *)value = pool->reuse[attr];
 	else if (attr == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
@@ -293,8 +293,9 @@ CUresult sim_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
 	else if (wide_attribute(pool, attr))
 		*(uint64_t *)value = *wide_attribute(pool, attr);
 	else
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
+		result = CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_unlock(pool->heap.arena->lock);
+	return result;
 }
 
 /* High-water marks can be set to zero only, which makes them start again from what is now. */

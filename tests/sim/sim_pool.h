@@ -8,7 +8,7 @@
 
 /* Freed by a stream that has not got there yet. */
 struct pending {
-	struct pending *next;
+	struct pending *_Atomic next;
 	CUdeviceptr address;
 	struct stream *stream;
 	uint64_t when;
@@ -19,11 +19,11 @@ struct pool {
 	struct device *device; /* NULL: host memory */
 	struct heap heap;
 	bool is_default, destroyed, graph;
-	uint64_t threshold, most_bytes;
+	uint64_t threshold;
 	CUmemPoolProps props;
 	int reuse[4]; /* attributes that only say how memory may be reused */
 	CUmemAccess_flags access[SIM_DEVICES];
-	struct pending *pending;
+	struct pending *_Atomic pending;
 };
 
 struct pool *pool_default(struct device *device);

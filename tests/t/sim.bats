@@ -6,7 +6,7 @@ setup_file() {
 	include=$("$TOP/tests/cuda_headers.sh")
 	for source in "$TOP"/tests/apps/sim_*.c; do
 		cc -std=gnu11 -Wall -Wextra -D__CUDA_API_VERSION_INTERNAL -isystem "$include" \
-			-o "$apps/$(basename "$source" .c)" "$source" -L"$sim" -lcuda -ldl
+			-o "$apps/$(basename "$source" .c)" "$source" -L"$sim" -lcuda -ldl -lpthread
 	done
 }
 
@@ -62,6 +62,15 @@ truth() {
 @test "copies, with readable memory and without" {
 	"$apps/sim_copy"
 	CUWARD_SIM_UNREADABLE=1 "$apps/sim_copy"
+}
+
+@test "threads" {
+	CUWARD_SIM_TRUTH=$truth "$apps/sim_threads"
+	[ "$(truth process.0.device.0.requested)" -eq 0 ]
+	[ "$(truth process.0.device.0.device.live)" -eq 0 ]
+	[ "$(truth process.0.device.0.pool.live)" -eq 0 ]
+	[ "$(truth process.0.device.0.pool.allocs)" -gt 1000 ]
+	[ "$(truth process.0.device.0.physical)" -eq $((300 * 1048576)) ]
 }
 
 @test "graphs" {
