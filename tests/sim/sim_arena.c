@@ -5,6 +5,7 @@
  * entered in the table at both its ends) and kept in bins: exact up to 32 blocks, by power of two above.
  */
 #include "sim_device.h"
+#include "sim_external.h"
 #include "sim_knobs.h"
 
 #include <stdlib.h>
@@ -271,12 +272,58 @@ static void join(struct arena *arena, struct block *span, struct block *neighbou
 	descriptor_drop(arena, neighbour);
 }
 
+/* ---- bytes that another process may map ---- */
+
+static bool copy_to_file(int fd, const struct arena *arena, const struct block *span)
+{
+	const char *bytes = (const char *)((intptr_t)span->start + arena->alias);
+	uint64_t size = span->count * SIM_BLOCK;
+	void *place;
+
+	if (ftruncate(fd, (off_t)size))
+		return false;
+	place = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (place == MAP_FAILED)
+		return false;
+	if (span->touched)
+		memcpy(place, bytes, size);
+	munmap(place, size);
+	return mmap((void *)bytes, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+}
+
+int span_share(struct arena *arena, struct block *span, uint64_t *offset)
+{
+	int fd;
+
+	*offset = span->start;
+	if (span->shared)
+		return span->shared - 1;
+	fd = memfd_create("sim-ipc", MFD_CLOEXEC);
+	if (fd >= 0 && !copy_to_file(fd, arena, span)) {
+		close(fd);
+		return -1;
+	}
+	span->shared = fd + 1;
+	return fd;
+}
+
+/* Whoever mapped the file keeps its bytes; here there are new ones. */
+static void stop_sharing(struct arena *arena, struct block *span)
+{
+	close(span->shared - 1);
+	span->shared = 0;
+	mmap((void *)((intptr_t)span->start + arena->alias), span->count * SIM_BLOCK, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 void span_give(struct arena *arena, struct block *span)
 {
 	uint64_t i, index = index_of(arena, span);
 	bool never = *knobs.reuse == 'n';
 
-	if (span->touched)
+	if (span->shared)
+		stop_sharing(arena, span);
+	else if (span->touched)
 		madvise((void *)((intptr_t)span->start + arena->alias), span->count * SIM_BLOCK,
 			arena->alias ? MADV_REMOVE : MADV_DONTNEED);
 	for (i = 0; i < span->count; i++)

@@ -4,7 +4,6 @@
 #include "sim_copy.h"
 #include "sim_array.h"
 #include "sim_graph.h"
-#include "sim_host.h"
 
 #include <string.h>
 
@@ -19,7 +18,7 @@ void copy_timed(struct stream *stream, uint64_t bytes, bool wait)
 
 static bool bytes_at(uint64_t address, enum side side, size_t bytes, bool write, void **place)
 {
-	if (side == SIDE_DEVICE && !arena_of(address) && !host_registered(address, NULL))
+	if (side == SIDE_DEVICE && !memory_known(address))
 		return false;
 	return memory_bytes(address, bytes, write, place);
 }

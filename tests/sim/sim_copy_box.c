@@ -4,7 +4,6 @@
 #include "sim_copy.h"
 #include "sim_array.h"
 #include "sim_graph.h"
-#include "sim_host.h"
 
 #include <string.h>
 
@@ -55,7 +54,7 @@ static CUresult corner_of(CUmemorytype type, const void *host, CUdeviceptr devic
 	corner->pitch = pitch ? pitch : x + box->WidthInBytes;
 	corner->slice = corner->pitch * (height ? height : y + box->Height);
 	address += z * corner->slice + y * corner->pitch + x;
-	if (type == CU_MEMORYTYPE_DEVICE && !arena_of(address) && !host_registered(address, NULL))
+	if (type == CU_MEMORYTYPE_DEVICE && !memory_known(address))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!memory_bytes(address, extent(corner->pitch, corner->slice, box), write, &place))
 		return CUDA_ERROR_INVALID_VALUE;

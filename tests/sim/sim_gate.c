@@ -56,8 +56,12 @@ static void set_state(enum state next)
 static void poison_child(void)
 {
 	sim_thread.id = 0;
-	if (atomic_load(&state) == STATE_READY && knobs.poison_fork)
+	if (atomic_load(&state) != STATE_READY)
+		return;
+	if (knobs.poison_fork)
 		set_state(STATE_POISONED);
+	else
+		usage_forked();
 }
 
 void sim_ready(void)

@@ -284,7 +284,7 @@ static uint32_t slot_of(const struct block *block, uint64_t address)
 	return (uint32_t)(((uint64_t)units * block->reciprocal) >> 32);
 }
 
-static bool find_locked(struct arena *arena, uint64_t address, struct found *found)
+bool heap_find(struct arena *arena, uint64_t address, struct found *found)
 {
 	struct block *block = arena->table[(address - arena->base) / SIM_BLOCK];
 	uint32_t index;
@@ -293,6 +293,7 @@ static bool find_locked(struct arena *arena, uint64_t address, struct found *fou
 		return false;
 	found->heap = block->heap;
 	found->arena = arena;
+	found->device = arena->device;
 	if (!block->small) {
 		found->start = block->start;
 		found->bytes = block->bytes;
@@ -308,38 +309,6 @@ static bool find_locked(struct arena *arena, uint64_t address, struct found *fou
 	found->id = block->slot[index].id;
 	found->freeing = block->slot[index].bytes & SLOT_FREEING;
 	return true;
-}
-
-bool memory_find(uint64_t address, struct found *found)
-{
-	struct arena *arena = arena_of(address);
-	bool is_there;
-
-	if (!arena)
-		return false;
-	pthread_mutex_lock(arena->lock);
-	is_there = find_locked(arena, address, found) && address < found->start + found->bytes;
-	pthread_mutex_unlock(arena->lock);
-	return is_there;
-}
-
-bool memory_bytes(uint64_t address, uint64_t bytes, bool write, void **place)
-{
-	struct arena *arena = arena_of(address);
-	struct found found;
-	bool fits;
-
-	*place = (void *)address;
-	if (!arena)
-		return address != 0;
-	pthread_mutex_lock(arena->lock);
-	fits = find_locked(arena, address, &found) &&
-		bytes <= found.start + found.bytes - address && address < found.start + found.bytes;
-	if (fits && write)
-		arena->table[(address - arena->base) / SIM_BLOCK]->touched = true;
-	pthread_mutex_unlock(arena->lock);
-	*place = (void *)((intptr_t)address + arena->alias);
-	return fits;
 }
 
 /* An empty block keeps its addresses as long as its class has no other, but holds no memory. */
@@ -387,7 +356,7 @@ static void release(struct found *found)
 
 static bool find_exact(struct arena *arena, uint64_t address, unsigned families, struct found *found)
 {
-	return find_locked(arena, address, found) && found->start == address &&
+	return heap_find(arena, address, found) && found->start == address &&
 		(families >> found->heap->family & 1);
 }
 

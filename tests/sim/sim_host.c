@@ -76,6 +76,8 @@ bool host_registered(uint64_t address, struct found *found)
 	place = registration_of(address);
 	if (place && found) {
 		found->heap = NULL;
+		found->device = NULL;
+		found->freeing = false;
 		found->arena = NULL;
 		found->start = (*place)->start;
 		found->bytes = (*place)->bytes;

@@ -2,6 +2,7 @@
  * sim_memory.c - device and managed memory: allocate, free, ask.
  */
 #include "sim_context.h"
+#include "sim_external.h"
 #include "sim_graph.h"
 #include "sim_pool.h"
 #include "sim_stream.h"
@@ -128,6 +129,8 @@ CUresult sim_cuMemFree_v2(CUdeviceptr dptr)
 	result = heap_free(dptr, FREEABLE);
 	if (result != CUDA_SUCCESS && captured_memory(dptr))
 		return graph_memory_free(dptr);
+	if (result != CUDA_SUCCESS && external_unmap(dptr) == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS)
 		count_one(&usage_process()->bad_frees);
 	return result;

@@ -51,6 +51,7 @@ struct block {
 	uint32_t count; /* of 2 MiB blocks */
 	uint16_t size_class;
 	bool small, held, touched, freeing, open;
+	int shared; /* the file its bytes are in since they were sent to another process, + 1 */
 	/* a small one: */
 	uint32_t slots, fresh, live, free_slot, units, reciprocal;
 	struct slot *slot;
@@ -75,7 +76,8 @@ struct heap {
 /* What an address is. */
 struct found {
 	struct heap *heap;
-	struct arena *arena;
+	struct arena *arena; /* NULL: mapped or registered memory */
+	struct device *device; /* NULL: host memory */
 	uint64_t start, bytes;
 	uint32_t id;
 	bool freeing;
@@ -99,20 +101,25 @@ CUresult heap_free(CUdeviceptr address, unsigned families);
 /* Keep it until heap_free, but count it as free from now on. */
 CUresult heap_free_later(CUdeviceptr address, unsigned families, struct found *found);
 void heap_close(struct heap *heap);
+/* What is at an address of this arena; its lock is held. */
+bool heap_find(struct arena *arena, uint64_t address, struct found *found);
 void heap_trim(struct heap *heap, uint64_t keep);
 
 #define FAMILY(name) (1u << FAMILY_##name)
 #define FAMILY_LATE (1u << 31) /* for heap_free: the end of what heap_free_later began */
 
-/* ---- sim_pointer.c ---- */
+/* ---- sim_find.c ---- */
 
 bool memory_find(uint64_t address, struct found *found);
+/* Is it an address that a device may reach? */
+bool memory_known(uint64_t address);
 /* Where bytes of the caller are: device memory is translated and checked, host memory is as it is. */
 bool memory_bytes(uint64_t address, uint64_t bytes, bool write, void **place);
 
 /* ---- sim_usage.c ---- */
 
 bool usage_open(void);
+void usage_forked(void);
 struct sim_truth_process *usage_process(void);
 bool device_take(struct device *device, uint64_t bytes);
 void device_give(struct device *device, uint64_t bytes);

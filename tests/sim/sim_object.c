@@ -4,10 +4,12 @@
 #include "sim_object.h"
 #include "sim_array.h"
 #include "sim_context.h"
+#include "sim_external.h"
 #include "sim_graph.h"
 #include "sim_module.h"
 #include "sim_pool.h"
 #include "sim_stream.h"
+#include "sim_vmm.h"
 
 #include <pthread.h>
 #include <string.h>

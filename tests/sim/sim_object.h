@@ -22,6 +22,8 @@
 	X(texture, 1 << 20) \
 	X(texref, 1 << 16) \
 	X(pool, 1 << 12) \
+	X(physical, 1 << 20) \
+	X(external, 1 << 12) \
 	X(graph, 1 << 18) \
 	X(node, 1 << 20) \
 	X(exec, 1 << 18)

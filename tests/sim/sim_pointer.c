@@ -21,8 +21,8 @@ static struct context *owner_of(const struct found *found)
 
 static int ordinal_of(const struct found *found)
 {
-	if (found->arena && found->arena->device)
-		return found->arena->device->ordinal;
+	if (found->device)
+		return found->device->ordinal;
 	return owner_of(found) ? owner_of(found)->device->ordinal : 0;
 }
 

@@ -3,7 +3,6 @@
  */
 #include "sim_copy.h"
 #include "sim_graph.h"
-#include "sim_host.h"
 
 #include <string.h>
 
@@ -31,7 +30,7 @@ CUresult set_rect(CUdeviceptr to, size_t pitch, unsigned value, unsigned element
 	if (to % element || (height > 1 && (pitch < width * element || pitch % element)))
 		return CUDA_ERROR_INVALID_VALUE;
 	bytes = (height - 1) * pitch + width * element;
-	if ((!arena_of(to) && !host_registered(to, NULL)) || !memory_bytes(to, bytes, true, &place))
+	if (!memory_known(to) || !memory_bytes(to, bytes, true, &place))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (y = 0; y < height; y++)
 		fill((char *)place + y * pitch, value, element, width);

@@ -14,9 +14,9 @@ static bool resource_is_valid(const CUDA_RESOURCE_DESC *resource)
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
 		return object_get(KIND_mipmap, resource->res.mipmap.hMipmappedArray);
 	case CU_RESOURCE_TYPE_LINEAR:
-		return arena_of(resource->res.linear.devPtr);
+		return memory_known(resource->res.linear.devPtr);
 	case CU_RESOURCE_TYPE_PITCH2D:
-		return arena_of(resource->res.pitch2D.devPtr);
+		return memory_known(resource->res.pitch2D.devPtr);
 	default:
 		return false;
 	}
@@ -195,7 +195,7 @@ CUresult sim_cuTexRefDestroy(CUtexref hTexRef)
 
 CUresult sim_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes)
 {
-	TEXREF_OR_RETURN(hTexRef, !dptr || arena_of(dptr));
+	TEXREF_OR_RETURN(hTexRef, !dptr || memory_known(dptr));
 	(void)bytes;
 	texref->address = dptr;
 	if (ByteOffset)
@@ -206,7 +206,7 @@ CUresult sim_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdevic
 CUresult sim_cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr,
 	size_t Pitch)
 {
-	TEXREF_OR_RETURN(hTexRef, desc && arena_of(dptr) && Pitch);
+	TEXREF_OR_RETURN(hTexRef, desc && memory_known(dptr) && Pitch);
 	texref->address = dptr;
 	return CUDA_SUCCESS;
 }

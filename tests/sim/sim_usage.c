@@ -200,6 +200,21 @@ bool usage_open(void)
 	return true;
 }
 
+/* The mapping did not come along into this child, which goes on all the same: count in private. */
+void usage_forked(void)
+{
+	int i;
+
+	if (!truth)
+		return;
+	truth = NULL;
+	own = &private_row;
+	for (i = 0; i < device_count; i++) {
+		devices[i].truth = &own->device[i];
+		devices[i].shared = NULL;
+	}
+}
+
 /* ---- figures ---- */
 
 static bool shared_take(struct device *device, uint64_t bytes)

@@ -77,6 +77,18 @@ truth() {
 	"$apps/sim_graph"
 }
 
+@test "memory mapped by hand, with readable memory and without" {
+	"$apps/sim_vmm"
+	CUWARD_SIM_UNREADABLE=1 "$apps/sim_vmm"
+}
+
+@test "memory of two processes" {
+	CUWARD_SIM_TRUTH=$truth "$apps/sim_ipc"
+	[ "$(truth process.1.device.0.requested_high)" -eq 0 ]
+	[ "$(truth process.0.device.0.vmm.high)" -eq 2097152 ]
+	CUWARD_SIM_UNREADABLE=1 "$apps/sim_ipc"
+}
+
 @test "modules" {
 	"$apps/sim_module"
 }
