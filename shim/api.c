@@ -39,7 +39,7 @@ __attribute__((visibility("default"))) int cuward_label(const char *key, const c
 		errno = EINVAL;
 		return -1;
 	}
-	if (!guest_thread() || !guest.header) {
+	if ((!guest_in_call() && !guest_enter()) || !guest.header) {
 		errno = ENODEV;
 		return -1;
 	}

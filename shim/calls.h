@@ -4,6 +4,23 @@
 #ifndef CUWARD_CALLS_H
 #define CUWARD_CALLS_H
 
+#include <stdbool.h>
+
+#include "driver_calls.h"
+
+enum call {
+#define X(name, params, args) CALL_##name,
+	DRIVER_CALLS(X)
+#undef X
+};
+
+/* Calls that are counted and jumped to (entry.c): how often they failed is not known. */
+static inline bool call_jumps(enum call call)
+{
+	return call == CALL_cuLaunchKernel || call == CALL_cuLaunchKernel_ptsz ||
+		call == CALL_cuLaunchCooperativeKernel || call == CALL_cuLaunchCooperativeKernel_ptsz;
+}
+
 /* "cuMemAlloc_v2", or "unknown" for a number that is no row. Constant memory. */
 const char *call_name(unsigned call);
 

@@ -10,18 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "calls.h"
 #include "cuda_headers.h"
 #include "driver_calls.h"
 
 struct driver {
 #define X(name, params, args) CUresult (*name) params;
-	DRIVER_CALLS(X)
-#undef X
-};
-
-/* Index of each call in the table, the `api` of records and trace events. */
-enum call {
-#define X(name, params, args) CALL_##name,
 	DRIVER_CALLS(X)
 #undef X
 };

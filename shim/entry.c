@@ -5,12 +5,32 @@
  * an ordinary function on_<name> in some hook_*.c, which the linker prefers over the weak
  * default here. A call that the driver makes while it is in one of ours goes straight through.
  */
+#include "calls.h"
 #include "driver.h"
 #include "guest.h"
 #include "quiet.h"
 #include "traced.h"
 
+/*
+ * A launch has arguments on the stack, and calling on would copy them all: it is jumped to, without a
+ * guard, errors uncounted, and its hook is only asked while tracing. call_jumps() is a constant.
+ */
+
 /* The names in the bodies carry a prefix: parameters of driver calls are called anything. */
+
+/*
+ * The first call of a thread or of a forked child, a call of the driver inside one of ours, or
+ * cuward switched off. Apart from the entry, so that its arguments stay where they are there.
+ */
+#define X(name, params, args) \
+	static __attribute__((noinline, cold)) CUresult odd_##name params \
+	{ \
+		if (guest_in_call() || !guest_enter()) \
+			return real.name args; \
+		return name args; \
+	}
+DRIVER_CALLS(X)
+#undef X
 
 #define X(name, params, args) \
 	CUresult name params \
@@ -18,13 +38,22 @@
 		struct thread *cw_thread = guest_thread(); \
 		CUresult cw_result; \
 \
-		if (unlikely(!cw_thread || cw_thread->call)) \
-			return real.name args; \
-		cw_thread->call = CALL_##name + 1; \
+		if (call_jumps(CALL_##name)) { \
+			CUresult(*cw_next) params = odd_##name; \
+\
+			if (likely(cw_thread && cw_thread->call == THREAD_IDLE)) { \
+				cw_thread->counts->calls[CALL_##name].count++; \
+				cw_next = unlikely(trace_on) ? on_##name : real.name; \
+			} \
+			return cw_next args; \
+		} \
+		if (unlikely(!cw_thread || cw_thread->call != THREAD_IDLE)) \
+			return odd_##name args; \
+		cw_thread->call = THREAD_CALL(CALL_##name); \
 		cw_thread->caller = __builtin_return_address(0); \
 		cw_thread->counts->calls[CALL_##name].count++; \
 		cw_result = on_##name args; \
-		cw_thread->call = 0; \
+		cw_thread->call = THREAD_IDLE; \
 		if (unlikely(cw_result != CUDA_SUCCESS)) \
 			cw_thread->counts->calls[CALL_##name].errors++; \
 		return cw_result; \
@@ -35,14 +64,19 @@ DRIVER_CALLS(X)
 /* ---- the defaults ---- */
 
 #define X(name, params, args) \
+	static __attribute__((noinline)) CUresult traced_##name params \
+	{ \
+		uint64_t cw_began_ns = guest_clock_ns(); \
+\
+		return traced_call(CALL_##name, real.name args, cw_began_ns); \
+	} \
 	__attribute__((weak)) CUresult on_##name params \
 	{ \
-		uint64_t cw_began_ns; \
+		CUresult(*cw_next) params = real.name; \
 \
-		if (likely(!trace_on) || quiet_call(CALL_##name)) \
-			return real.name args; \
-		cw_began_ns = guest_clock_ns(); \
-		return traced_call(CALL_##name, real.name args, cw_began_ns); \
+		if (unlikely(trace_on) && !quiet_call(CALL_##name)) \
+			cw_next = traced_##name; \
+		return cw_next args; \
 	}
 DRIVER_CALLS(X)
 #undef X

@@ -12,7 +12,7 @@
 
 hot uint16_t current_api(const struct thread *thread)
 {
-	return thread->call - 1;
+	return thread->call - THREAD_CALL(0);
 }
 
 static uint64_t charged_bytes(int device)

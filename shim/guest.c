@@ -204,7 +204,7 @@ static struct thread *thread_locked(uint32_t tid)
 		return NULL;
 	thread->tid = tid;
 	thread->counts->tid = tid;
-	thread->call = 0;
+	thread->call = THREAD_IDLE;
 	thread->context = NULL;
 	thread->epoch = guest.epoch - 1;
 	thread->traced = false;
@@ -231,6 +231,7 @@ struct thread *guest_enter(void)
 	if (!thread) {
 		thread = &last_resort;
 		thread->counts = &last_resort_counts;
+		thread->call = THREAD_IDLE;
 	}
 	guest_thread_pointer = thread;
 	errno = saved;

@@ -16,10 +16,14 @@
 #include "ledger.h"
 #include "lock.h"
 
+/* `call` of a thread; 0 is one whose memory was wiped by a fork: it must start again. */
+#define THREAD_IDLE 1u
+#define THREAD_CALL(call) ((call) + 2u)
+
 /* One thread that calls CUDA. */
 struct thread {
-	struct ledger_thread *counts; /* NULL: a forked child, start again */
-	uint32_t call;                /* the call it is in, + 1: its own calls in there are not ours */
+	struct ledger_thread *counts;
+	uint32_t call; /* THREAD_IDLE, or the call it is in: calls made in there are the driver's */
 	uint32_t number;
 	const void *caller; /* return address of that call */
 	CUcontext context;  /* the current one when last asked, and its device ... */
@@ -64,13 +68,18 @@ extern __thread struct thread *guest_thread_pointer __attribute__((visibility("h
 /* First call of this thread, or of this process. NULL: cuward is switched off. */
 struct thread *guest_enter(void);
 
-static inline struct thread *guest_thread(void)
+/* The calling thread. Inside a hook it is always there; elsewhere NULL before its first call. */
+hot struct thread *guest_thread(void)
 {
-	struct thread *thread = guest_thread_pointer;
+	return guest_thread_pointer;
+}
 
-	if (likely(thread && thread->counts))
-		return thread;
-	return guest_enter();
+/* Is this thread inside a driver call already? */
+static inline bool guest_in_call(void)
+{
+	const struct thread *thread = guest_thread();
+
+	return thread && thread->call > THREAD_IDLE;
 }
 
 /* May the process use CUDA at all? False: its configuration is refused, and that was said. */

@@ -65,19 +65,19 @@ static uint64_t batch_volume(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t co
 }
 
 #define COPY(name, way, size, stream) \
-	CUresult on_##name PARAMS_##name \
+	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
 	{ \
-		uint64_t cw_began_ns; \
-		CUresult cw_result; \
+		uint64_t cw_began_ns = guest_clock_ns(); \
+		CUresult cw_result = real.name ARGS_##name; \
 		struct copy cw_copy = { DIRECTION_UNKNOWN, 0 }; \
 \
-		if (likely(!trace_on)) \
-			return real.name ARGS_##name; \
-		cw_began_ns = guest_clock_ns(); \
-		cw_result = real.name ARGS_##name; \
 		if (cw_result == CUDA_SUCCESS) \
 			cw_copy = (struct copy){ way, size }; \
 		return traced_copy(CALL_##name, cw_result, cw_began_ns, stream, cw_copy); \
+	} \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		return (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
 	}
 
 COPY(cuMemcpy, DIRECTION_UNKNOWN, ByteCount, traced_stream(NULL, false))

@@ -31,17 +31,18 @@ static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult
 	return result;
 }
 
+/* The traced half apart, so that the usual one is a test and a jump. */
 #define LAUNCH(name, ...) \
+	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
+	{ \
+		uint64_t cw_began_ns = guest_clock_ns(); \
+		CUresult cw_result = real.name ARGS_##name; \
+\
+		return traced_launch(CALL_##name, cw_result, cw_began_ns, &(struct launch){ __VA_ARGS__ }); \
+	} \
 	CUresult on_##name PARAMS_##name \
 	{ \
-		uint64_t cw_began_ns; \
-		CUresult cw_result; \
-\
-		if (likely(!trace_on)) \
-			return real.name ARGS_##name; \
-		cw_began_ns = guest_clock_ns(); \
-		cw_result = real.name ARGS_##name; \
-		return traced_launch(CALL_##name, cw_result, cw_began_ns, &(struct launch){ __VA_ARGS__ }); \
+		return (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
 	}
 
 #define SHAPE \

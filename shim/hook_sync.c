@@ -17,16 +17,16 @@ static __attribute__((noinline)) CUresult traced_sync(enum call call, CUresult r
 }
 
 #define SYNC(name, handle) \
+	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
+	{ \
+		uint64_t cw_began_ns = guest_clock_ns(); \
+		CUresult cw_result = real.name ARGS_##name; \
+\
+		return traced_sync(CALL_##name, cw_result, cw_began_ns, handle); \
+	} \
 	CUresult on_##name PARAMS_##name \
 	{ \
-		uint64_t cw_began_ns; \
-		CUresult cw_result; \
-\
-		if (likely(!trace_on)) \
-			return real.name ARGS_##name; \
-		cw_began_ns = guest_clock_ns(); \
-		cw_result = real.name ARGS_##name; \
-		return traced_sync(CALL_##name, cw_result, cw_began_ns, handle); \
+		return (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
 	}
 
 SYNC(cuCtxSynchronize, 0)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "calls.h"
 #include "json.h"
 #include "report_host.h"
 #include "report_leaks.h"
@@ -486,7 +487,10 @@ static void put_calls(struct json *json, const struct ledger_view *view)
 			continue;
 		json_open_flat(json, name, '{');
 		json_number(json, "count", count);
-		json_number(json, "errors", errors);
+		if (call_jumps(call))
+			json_null(json, "errors");
+		else
+			json_number(json, "errors", errors);
 		json_close(json, '}');
 	}
 	json_close(json, '}');

@@ -21,7 +21,7 @@ void settings_read(void);
 /* The text of a setting, its default where the environment has none. Never NULL. */
 const char *settings_get(enum setting setting);
 
-/* Was it set (to something not empty)? */
+/* Was it set? Empty counts as not set, except for limits. */
 bool settings_is_set(enum setting setting);
 
 /* Name of the environment variable. */

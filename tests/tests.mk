@@ -22,6 +22,12 @@ $(B)/unit/%: tests/unit/%.c $(G)/driver_calls.h Makefile tests/tests.mk
 	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim -Itools -Itests/sim -isystem $(cuda_include) \
 		-DCUWARD_VERSION='"$(version)"' -o $@ $< \
 		$$(sed -n '1s,^/\* links: \(.*\) \*/$$,\1,p' $<) -lcmocka -ldl -lpthread -lm
+$(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile tests/tests.mk
+	$(call say,BENCH,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -O2 -std=gnu11 $(warnings) -D_GNU_SOURCE -isystem $(cuda_include) -o $@ $< \
+		-L$(B)/sim -Wl,--as-needed -lcuda -lpthread
+
 -include $(apps:=.d) $(units:=.d)
 
 test-programs: all $(apps) $(units) $(B)/sim/truth
@@ -43,7 +49,7 @@ check-gpu: ## what only a real GPU can show
 
 bench: ## what cuward costs, as ratios in one run
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory all $(B)/bench/bench
+	@$(MAKE) --no-print-directory all $(B)/bench/bench $(B)/bench/steps
 	@B=$(abspath $(B)) tests/bench/run.sh
 
 demo: ## a small training program with a planted leak, under cuward
