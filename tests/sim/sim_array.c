@@ -129,7 +129,7 @@ static CUresult array_open(struct array **opened, struct context *context, const
 	array->row_bytes = row_bytes(d);
 	array->bytes = array_bytes(d);
 	if (!(d->Flags & UNBACKED))
-		result = heap_alloc(&context->arrays, array->bytes, &array->memory);
+		result = heap_alloc(&context->owner->arrays, array->bytes, &array->memory);
 	if (result != CUDA_SUCCESS)
 		object_delete(array);
 	else

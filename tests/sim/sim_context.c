@@ -100,6 +100,7 @@ static CUresult activate(struct context *context, unsigned flags)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	context->id = next_id++;
+	context->owner = context;
 	context->active = true;
 	return CUDA_SUCCESS;
 }
@@ -375,6 +376,31 @@ static CUresult primary_open(struct device *device)
 	return context->active ? CUDA_SUCCESS : activate(context, device->primary_flags);
 }
 
+CUresult primary_retain(struct device *device)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = primary_open(device);
+	if (result == CUDA_SUCCESS)
+		device->primary_references++;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+CUresult primary_release(struct device *device)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	if (!device->primary_references)
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	else if (!--device->primary_references && device->primary->active)
+		deactivate(device->primary);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
 CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	struct device *device = device_get(dev);
@@ -384,30 +410,15 @@ CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&lock);
-	result = primary_open(device);
-	if (result == CUDA_SUCCESS) {
-		device->primary_references++;
+	result = primary_retain(device);
+	if (result == CUDA_SUCCESS)
 		*pctx = (CUcontext)device->primary;
-	}
-	pthread_mutex_unlock(&lock);
 	return result;
 }
 
 CUresult sim_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-	struct device *device = device_get(dev);
-	CUresult result = CUDA_SUCCESS;
-
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&lock);
-	if (!device->primary_references)
-		result = CUDA_ERROR_INVALID_CONTEXT;
-	else if (!--device->primary_references && device->primary->active)
-		deactivate(device->primary);
-	pthread_mutex_unlock(&lock);
-	return result;
+	return device_get(dev) ? primary_release(device_get(dev)) : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult sim_cuDevicePrimaryCtxRelease(CUdevice dev)

@@ -14,6 +14,7 @@ struct context {
 	struct device *device;
 	bool active; /* a primary context's handle outlives what it stands for */
 	bool primary;
+	struct context *owner; /* of the memory allocated here: itself, or a green one's primary */
 	unsigned flags, references, api_version;
 	unsigned long long id;
 	CUresult error; /* after a sticky one every call repeats it */
@@ -28,6 +29,11 @@ struct context {
 
 CUresult context_open(struct context **context, struct device *device, unsigned flags);
 void context_close(struct context *context);
+
+/* ---- primary contexts, for who retains them ---- */
+
+CUresult primary_retain(struct device *device);
+CUresult primary_release(struct device *device);
 void context_fault(CUresult code);
 
 /* The context this thread is in, fit to be used. */

@@ -11,7 +11,7 @@
 /* Mapped buffers: unlike mappings of IPC they are freed with cuMemFree. */
 struct buffer {
 	struct buffer *next;
-	CUdeviceptr address;
+	CUdeviceptr base, address;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,33 +52,40 @@ CUresult sim_cuDestroyExternalMemory(CUexternalMemory extMem)
 	return CUDA_SUCCESS;
 }
 
+CUresult external_map(int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address)
+{
+	uint64_t start = offset / SIM_BLOCK * SIM_BLOCK;
+	struct buffer *buffer = malloc(sizeof(*buffer));
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	CUdeviceptr base;
+
+	if (buffer)
+		result = vmm_map_file(fd, start, offset - start + bytes, device, &base);
+	if (result != CUDA_SUCCESS) {
+		free(buffer);
+		return result;
+	}
+	*address = base + (offset - start);
+	pthread_mutex_lock(&lock);
+	*buffer = (struct buffer){ buffers, base, *address };
+	buffers = buffer;
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
 /* The mapping is freed with cuMemFree, and may outlive the import. */
 CUresult sim_cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem,
 	const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc)
 {
 	struct external *external = object_get(KIND_external, extMem);
-	struct buffer *buffer;
-	CUresult result;
 
 	if (!external)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!devPtr || !bufferDesc || !bufferDesc->size || bufferDesc->flags || bufferDesc->offset % 4096 ||
+	if (!devPtr || !bufferDesc || !bufferDesc->size || bufferDesc->flags ||
 	    bufferDesc->size > external->bytes || bufferDesc->offset > external->bytes - bufferDesc->size)
 		return CUDA_ERROR_INVALID_VALUE;
-	buffer = malloc(sizeof(*buffer));
-	if (!buffer)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = vmm_map_file(external->fd, bufferDesc->offset, bufferDesc->size,
+	return external_map(external->fd, bufferDesc->offset, bufferDesc->size,
 		external->object.context->device, devPtr);
-	if (result != CUDA_SUCCESS) {
-		free(buffer);
-		return result;
-	}
-	pthread_mutex_lock(&lock);
-	*buffer = (struct buffer){ buffers, *devPtr };
-	buffers = buffer;
-	pthread_mutex_unlock(&lock);
-	return CUDA_SUCCESS;
 }
 
 CUresult external_unmap(CUdeviceptr address)
@@ -91,6 +98,9 @@ CUresult external_unmap(CUdeviceptr address)
 	if (old)
 		*place = old->next;
 	pthread_mutex_unlock(&lock);
+	if (!old)
+		return CUDA_ERROR_INVALID_VALUE;
+	vmm_unmap_file(old->base);
 	free(old);
-	return old ? vmm_unmap_file(address) : CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
 }

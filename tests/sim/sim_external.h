@@ -12,7 +12,8 @@ struct external {
 	uint64_t bytes;
 };
 
-/* The end of a buffer that cuExternalMemoryGetMappedBuffer gave: cuMemFree calls it. */
+/* Map somebody's bytes until cuMemFree or cuMemFreeAsync, which call external_unmap. */
+CUresult external_map(int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address);
 CUresult external_unmap(CUdeviceptr address);
 
 /* ---- sim_arena.c ---- */

@@ -69,7 +69,7 @@ void sim_ready(void)
 	static bool once;
 
 	if (!once)
-		pthread_atfork(NULL, NULL, poison_child);
+		pthread_atfork(knobs.poison_fork ? NULL : usage_before_fork, NULL, poison_child);
 	once = true;
 	set_state(STATE_READY);
 }

@@ -46,15 +46,16 @@ void tails_drop(struct tails *tails)
 	*tails = (struct tails){ NULL, 0 };
 }
 
-static void tails_remove(struct tails *tails, const struct node *node)
+bool tails_remove(struct tails *tails, const struct node *node)
 {
 	size_t i;
 
 	for (i = 0; i < tails->count; i++)
 		if (tails->node[i] == node) {
 			tails->node[i] = tails->node[--tails->count];
-			return;
+			return true;
 		}
+	return false;
 }
 
 /* ---- life ---- */

@@ -37,6 +37,14 @@ struct graph {
 	size_t count;
 };
 
+/* Something of the program's that graphs keep alive. */
+struct user {
+	struct object object;
+	void *pointer;
+	CUhostFn destroy;
+	unsigned references;
+};
+
 struct exec {
 	struct object object;
 	struct graph *graph; /* a clone of its own */
@@ -67,6 +75,7 @@ void node_delete(struct node *node);
 
 bool tails_set(struct tails *tails, struct node *const *nodes, size_t count);
 bool tails_add(struct tails *tails, struct node *node);
+bool tails_remove(struct tails *tails, const struct node *node);
 void tails_drop(struct tails *tails);
 
 /* ---- sim_graph_memory.c ---- */

@@ -29,7 +29,7 @@ CUresult sim_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 		return result;
 	if (!pp || Flags & ~7u)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = heap_alloc(&context->host, bytesize, &address);
+	result = heap_alloc(&context->owner->host, bytesize, &address);
 	if (result == CUDA_SUCCESS)
 		*pp = (void *)address;
 	return result;
@@ -130,7 +130,7 @@ CUresult sim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 	new = calloc(1, sizeof(*new));
 	if (!new)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*new = (struct registration){ NULL, (uintptr_t)p, bytesize, Flags, context };
+	*new = (struct registration){ NULL, (uintptr_t)p, bytesize, Flags, context->owner };
 	result = add(new);
 	if (result == CUDA_SUCCESS)
 		host_usage(true, bytesize);

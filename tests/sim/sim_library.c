@@ -185,7 +185,7 @@ static CUresult module_here(struct library *library, struct module **found)
 	(*found)->library = library;
 	copy_code(library, &(*found)->code);
 	for (global = (*found)->code.globals; global && result == CUDA_SUCCESS; global = global->next)
-		result = heap_alloc(&context->globals, global->bytes, &global->address);
+		result = heap_alloc(&context->owner->globals, global->bytes, &global->address);
 	return result;
 }
 

@@ -31,7 +31,7 @@ CUresult sim_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 		return result;
 	if (!dptr)
 		return CUDA_ERROR_INVALID_VALUE;
-	return heap_alloc(&context->memory, bytesize, dptr);
+	return heap_alloc(&context->owner->memory, bytesize, dptr);
 }
 
 /* The first ABI: addresses and sizes of 32 bits. */
@@ -45,6 +45,7 @@ CUresult sim_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
 		return result;
 	if (!dptr || !bytesize)
 		return CUDA_ERROR_INVALID_VALUE;
+	context = context->owner;
 	if (!context->low.arena) {
 		if (!arena_low(context->device))
 			return CUDA_ERROR_OUT_OF_MEMORY;
@@ -107,7 +108,7 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int 
 		return result;
 	if (!dptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
-	return heap_alloc(&context->managed, bytesize, dptr);
+	return heap_alloc(&context->owner->managed, bytesize, dptr);
 }
 
 static bool captured_memory(CUdeviceptr address)
@@ -220,4 +221,38 @@ CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocati
 		return CUDA_ERROR_INVALID_VALUE;
 	return sim_cuMemPrefetchAsync(devPtr, count,
 		location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU, hStream);
+}
+
+/* ---- what was advised is not kept: the answers are those of memory nobody advised on ---- */
+
+CUresult sim_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute,
+	CUdeviceptr devPtr, size_t count)
+{
+	CUresult result = data && dataSize ? managed_range(devPtr, count) : CUDA_ERROR_INVALID_VALUE;
+	int value = attribute == CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY ? 0 : CU_DEVICE_INVALID;
+	size_t i;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (attribute < CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY ||
+	    attribute > CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID || dataSize % sizeof(int))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attribute == CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE ||
+	    attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE)
+		value = CU_MEM_LOCATION_TYPE_INVALID;
+	for (i = 0; i < dataSize / sizeof(int); i++)
+		((int *)data)[i] = value;
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes,
+	size_t numAttributes, CUdeviceptr devPtr, size_t count)
+{
+	CUresult result = data && dataSizes && attributes && numAttributes ? CUDA_SUCCESS :
+									      CUDA_ERROR_INVALID_VALUE;
+	size_t i;
+
+	for (i = 0; result == CUDA_SUCCESS && i < numAttributes; i++)
+		result = sim_cuMemRangeGetAttribute(data[i], dataSizes[i], attributes[i], devPtr, count);
+	return result;
 }

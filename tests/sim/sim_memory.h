@@ -119,6 +119,7 @@ bool memory_bytes(uint64_t address, uint64_t bytes, bool write, void **place);
 /* ---- sim_usage.c ---- */
 
 bool usage_open(void);
+void usage_before_fork(void);
 void usage_forked(void);
 struct sim_truth_process *usage_process(void);
 bool device_take(struct device *device, uint64_t bytes);

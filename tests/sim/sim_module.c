@@ -50,7 +50,7 @@ static CUresult place_globals(struct module *module)
 	struct global *global;
 
 	for (global = module->code.globals; global && result == CUDA_SUCCESS; global = global->next)
-		result = heap_alloc(&module->object.context->globals, global->bytes, &global->address);
+		result = heap_alloc(&module->object.context->owner->globals, global->bytes, &global->address);
 	return result;
 }
 

@@ -39,6 +39,13 @@ struct module {
 	struct library *library;
 };
 
+/* PTX and cubins on their way to be one image. */
+struct link {
+	struct object object;
+	char *image;
+	size_t bytes;
+};
+
 struct library {
 	struct object object;
 	struct code code;

@@ -6,6 +6,7 @@
 #include "sim_context.h"
 #include "sim_external.h"
 #include "sim_graph.h"
+#include "sim_green.h"
 #include "sim_module.h"
 #include "sim_pool.h"
 #include "sim_stream.h"

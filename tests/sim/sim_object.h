@@ -12,6 +12,7 @@
 
 #define SIM_KINDS(X) \
 	X(context, 1 << 14) \
+	X(green, 1 << 12) \
 	X(stream, 1 << 18) \
 	X(event, 1 << 22) \
 	X(module, 1 << 18) \
@@ -24,6 +25,8 @@
 	X(pool, 1 << 12) \
 	X(physical, 1 << 20) \
 	X(external, 1 << 12) \
+	X(link, 1 << 12) \
+	X(user, 1 << 18) \
 	X(graph, 1 << 18) \
 	X(node, 1 << 20) \
 	X(exec, 1 << 18)

@@ -2,6 +2,7 @@
  * sim_pool.c - stream-ordered memory: pools, and what is freed when a stream gets there.
  */
 #include "sim_pool.h"
+#include "sim_external.h"
 #include "sim_graph.h"
 #include "sim_stream.h"
 
@@ -11,12 +12,13 @@
 #define FREEABLE (FAMILY(pool) | FAMILY(device) | FAMILY(managed))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
 static struct arena *host_or_device(struct device *device)
 {
 	return device ? &device->arenas[ARENA_DEVICE] : &host_arena;
 }
 
-static struct pool *pool_open(struct device *device, const CUmemPoolProps *props)
+struct pool *pool_open(struct device *device, const CUmemPoolProps *props)
 {
 	struct pool *pool = object_new(KIND_pool, NULL);
 
@@ -163,7 +165,7 @@ CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemor
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pool_get(pool))
+	if (!pool_get(pool) || pool_get(pool)->imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	return alloc_from(pool_get(pool), dptr, bytesize, stream);
 }
@@ -186,6 +188,8 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	if (memory_find(dptr, &found) && found.heap->family == FAMILY_graph)
 		return graph_memory_free(dptr);
 	result = heap_free_later(dptr, FREEABLE, &found);
+	if (result != CUDA_SUCCESS && external_unmap(dptr) == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS) {
 		count_one(&usage_process()->bad_frees);
 		return result;

@@ -18,7 +18,8 @@ struct pool {
 	struct object object;
 	struct device *device; /* NULL: host memory */
 	struct heap heap;
-	bool is_default, destroyed, graph;
+	bool is_default, destroyed;
+	bool imported; /* it gives nothing, and takes pointers from elsewhere */
 	uint64_t threshold;
 	CUmemPoolProps props;
 	int reuse[4]; /* attributes that only say how memory may be reused */
@@ -26,6 +27,7 @@ struct pool {
 	struct pending *_Atomic pending;
 };
 
+struct pool *pool_open(struct device *device, const CUmemPoolProps *props);
 struct pool *pool_default(struct device *device);
 void pool_destroy_if_empty(struct pool *pool);
 

@@ -42,7 +42,10 @@ CUresult stream_of(CUstream handle, struct stream **stream)
 
 	if ((uintptr_t)handle > 2) {
 		*stream = object_get(KIND_stream, handle);
-		return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+		if (!*stream)
+			return CUDA_ERROR_INVALID_HANDLE;
+		/* Streams survive a green context, of no use. */
+		return (*stream)->object.context->active ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}
 	result = context_current(&context);
 	if (result != CUDA_SUCCESS)

@@ -200,6 +200,13 @@ bool usage_open(void)
 	return true;
 }
 
+/* A child that may go on needs its parent's figures, which it does not inherit. */
+void usage_before_fork(void)
+{
+	if (truth)
+		memcpy(&private_row, own, sizeof(private_row));
+}
+
 /* The mapping did not come along into this child, which goes on all the same: count in private. */
 void usage_forked(void)
 {

@@ -89,6 +89,11 @@ truth() {
 	CUWARD_SIM_UNREADABLE=1 "$apps/sim_ipc"
 }
 
+@test "green contexts, linking, shared pools, external memory, graph updates" {
+	"$apps/sim_more"
+	CUWARD_SIM_UNREADABLE=1 "$apps/sim_more"
+}
+
 @test "modules" {
 	"$apps/sim_module"
 }
