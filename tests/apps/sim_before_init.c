@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef int call(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
-	uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+typedef int call(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
+	uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
 /* argv[1]: driver_facts.tsv */
 int main(int argc, char **argv)
@@ -22,7 +22,8 @@ int main(int argc, char **argv)
 	if (!driver || !facts)
 		return 1;
 	while (fgets(line, sizeof(line), facts)) {
-		if (sscanf(line, "%127s %*s %*s %*s %*s %*s %15s", symbol, answer) != 2 || *symbol == '#')
+		if (sscanf(line, "%127s %*s %*s %*s %*s %*s %15s", symbol, answer) != 2 ||
+			*symbol == '#')
 			continue;
 		*(void **)&function = dlsym(driver, symbol);
 		if (!function || !strcmp(answer, "works"))

@@ -16,8 +16,8 @@
 	do { \
 		long long got_ = (long long)(expression), want_ = (long long)(expected); \
 		if (got_ != want_) { \
-			fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #expression, got_, \
-				want_); \
+			fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, \
+				#expression, got_, want_); \
 			exit(1); \
 		} \
 	} while (0)

@@ -17,7 +17,8 @@ static void lines(void)
 	OK(cuMemcpyDtoDAsync_v2(q, p, sizeof(in), NULL));
 	OK(cuMemcpyDtoH_v2(out, q, sizeof(in)));
 	SAME(memcmp(in, out, sizeof(in)), 0);
-	SAME(cuMemcpyHtoD_v2(p + 1, in, sizeof(in)), CUDA_ERROR_INVALID_VALUE); /* one byte too far */
+	SAME(cuMemcpyHtoD_v2(p + 1, in, sizeof(in)),
+		CUDA_ERROR_INVALID_VALUE); /* one byte too far */
 	SAME(cuMemcpyHtoD_v2((uintptr_t)out, in, 1), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemcpy((uintptr_t)out, p + 100, 10));
 	SAME(memcmp(out, in + 100, 10), 0);
@@ -35,8 +36,13 @@ static void lines(void)
 /* 10 x 4 bytes out of rows of 64 into rows of 512 and back. */
 static void rectangles(void)
 {
-	CUDA_MEMCPY2D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = in, .srcPitch = 64,
-		.srcXInBytes = 3, .srcY = 2, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .WidthInBytes = 10,
+	CUDA_MEMCPY2D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = in,
+		.srcPitch = 64,
+		.srcXInBytes = 3,
+		.srcY = 2,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.WidthInBytes = 10,
 		.Height = 4 };
 	size_t pitch;
 	int y;
@@ -56,14 +62,23 @@ static void rectangles(void)
 
 static void arrays(void)
 {
-	CUDA_ARRAY3D_DESCRIPTOR shape = { .Width = 8, .Height = 4, .Depth = 3, .Format = CU_AD_FORMAT_FLOAT,
-		.NumChannels = 1 };
-	CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = in, .srcPitch = 32, .srcHeight = 4,
-		.dstMemoryType = CU_MEMORYTYPE_ARRAY, .WidthInBytes = 32, .Height = 4, .Depth = 3 };
-	CUDA_ARRAY_DESCRIPTOR flat = { .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT,
-		.NumChannels = 4 };
-	CUDA_ARRAY3D_DESCRIPTOR mips = { .Width = 8, .Height = 8, .Format = CU_AD_FORMAT_FLOAT,
-		.NumChannels = 1 };
+	CUDA_ARRAY3D_DESCRIPTOR shape = {
+		.Width = 8, .Height = 4, .Depth = 3, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1
+	};
+	CUDA_MEMCPY3D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = in,
+		.srcPitch = 32,
+		.srcHeight = 4,
+		.dstMemoryType = CU_MEMORYTYPE_ARRAY,
+		.WidthInBytes = 32,
+		.Height = 4,
+		.Depth = 3 };
+	CUDA_ARRAY_DESCRIPTOR flat = {
+		.Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4
+	};
+	CUDA_ARRAY3D_DESCRIPTOR mips = {
+		.Width = 8, .Height = 8, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1
+	};
 	CUmipmappedArray mipmap;
 	CUarray array, level;
 

@@ -1,5 +1,6 @@
 /*
- * sim_fork.c - a child of a process that called cuInit cannot use CUDA, one of a process that did not can.
+ * sim_fork.c - a child of a process that called cuInit cannot use CUDA, one of a process that did
+ * not can.
  */
 #include "sim_check.h"
 

@@ -75,7 +75,8 @@ static void spoiled(CUstream a)
 	OK(cuMemAlloc_v2(&p, 100));
 	OK(cuThreadExchangeStreamCaptureMode(&mode));
 	SAME(cuMemAlloc_v2(&p, 100), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-	SAME(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, a, NULL, NULL), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	SAME(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, a, NULL, NULL),
+		CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 	SAME(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 	TRUE(graph == NULL);
 	OK(cuMemFree_v2(p));
@@ -87,7 +88,8 @@ static void spoiled(CUstream a)
 	SAME(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL),
 		CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 	SAME(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-	SAME(cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	SAME(cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_RELAXED),
+		CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
 /* Captured allocations are the graph's: bytes come with the launch and go with the executable. */
@@ -119,7 +121,8 @@ static void memory(CUstream a)
 	SAME(graph_memory(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 0);
 	OK(cuMemGetInfo_v2(&available, &total));
 	SAME(available, before);
-	OK(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));
+	OK(cuGraphInstantiateWithFlags(
+		&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));
 	OK(cuGraphLaunch(exec, a));
 	OK(cuGraphLaunch(exec, a));
 }
@@ -127,8 +130,13 @@ static void memory(CUstream a)
 static void by_hand(CUcontext context, CUstream a)
 {
 	CUDA_MEMSET_NODE_PARAMS set = { .value = 5, .elementSize = 1, .width = 16, .height = 1 };
-	CUDA_KERNEL_NODE_PARAMS call = { .func = kernel, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1,
-		.blockDimX = 1, .blockDimY = 1, .blockDimZ = 1 };
+	CUDA_KERNEL_NODE_PARAMS call = { .func = kernel,
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1 };
 	unsigned char bytes[16] = { 0 };
 	CUgraphNode first, second;
 	CUgraphExec exec;

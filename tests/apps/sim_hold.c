@@ -1,5 +1,6 @@
 /*
- * sim_hold.c - allocate bytes (argv[1]), print "ready", wait for a line, free them, print what is free.
+ * sim_hold.c - allocate bytes (argv[1]), print "ready", wait for a line, free them, print what is
+ * free.
  *
  * Without a number it only prints the devices it sees: ordinal, bus, uuid, bytes.
  */

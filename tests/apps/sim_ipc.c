@@ -1,5 +1,6 @@
 /*
- * sim_ipc.c - two processes share memory: by IPC handle, and by the descriptor of a physical handle.
+ * sim_ipc.c - two processes share memory: by IPC handle, and by the descriptor of a physical
+ * handle.
  *
  * The first process starts itself again with both, and checks what the other one wrote.
  */
@@ -48,8 +49,8 @@ static int importer(const char *hex, int fd)
 	OK(cuMemcpyDtoH_v2(bytes, p, 6));
 	OK(cuIpcCloseMemHandle(p));
 	SAME(cuIpcCloseMemHandle(p), CUDA_ERROR_INVALID_VALUE);
-	OK(cuMemImportFromShareableHandle(&physical, (void *)(intptr_t)fd,
-		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	OK(cuMemImportFromShareableHandle(
+		&physical, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	p = map(physical);
 	OK(cuMemcpyDtoH_v2(bytes, p + 100, 6));
 	SAME(strcmp(bytes, "world"), 0);
@@ -84,7 +85,8 @@ int main(int argc, char **argv)
 	OK(cuMemCreate(&physical, 2 * MIB, &prop, 0));
 	mapped = map(physical);
 	OK(cuMemcpyHtoD_v2(mapped + 100, "world", 6));
-	OK(cuMemExportToShareableHandle(&fd, physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	OK(cuMemExportToShareableHandle(
+		&fd, physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	SAME(fcntl(fd, F_SETFD, 0), 0);
 	sprintf(number, "%d", fd);
 	if (!fork()) {

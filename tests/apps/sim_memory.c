@@ -1,5 +1,6 @@
 /*
- * sim_memory.c - device memory: blocks really held, addresses, frees that must fail, and attributes.
+ * sim_memory.c - device memory: blocks really held, addresses, frees that must fail, and
+ * attributes.
  */
 #include "sim_check.h"
 
@@ -85,12 +86,14 @@ static void ranges(void)
 	OK(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p));
 	SAME(ordinal, 0);
 	OK(cuMemFree_v2(p));
-	SAME(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p), CUDA_ERROR_INVALID_VALUE);
+	SAME(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p),
+		CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemAlloc(&low, 100));
 	TRUE(low != 0);
 	OK(cuMemFree(low));
 	SAME(cuMemAllocPitch_v2(&p, &pitch, 100, 10, 3), CUDA_ERROR_INVALID_VALUE);
-	SAME(cuMemAllocPitch_v2(&p, &pitch, (size_t)1 << 40, (size_t)1 << 40, 4), CUDA_ERROR_OUT_OF_MEMORY);
+	SAME(cuMemAllocPitch_v2(&p, &pitch, (size_t)1 << 40, (size_t)1 << 40, 4),
+		CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 static void host(void)

@@ -58,6 +58,7 @@ int main(void)
 	OK(cuFuncGetModule(&module, function));
 	SAME(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE); /* the library's */
 	OK(cuLibraryUnload(library));
-	SAME(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
+	SAME(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+		CUDA_ERROR_INVALID_HANDLE);
 	return 0;
 }

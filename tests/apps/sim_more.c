@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Half of the multiprocessors; memory of the primary context; streams that end with the green one. */
+/* Half of the multiprocessors; memory of the primary context; streams that end with the green one.
+ */
 static void green(void)
 {
 	CUdevResource all, half;
@@ -45,7 +46,8 @@ static void green(void)
 
 static void linked(void)
 {
-	char first[] = ".version 7.0\n.entry one() {}\n", second[] = ".version 7.0\n.entry two() {}\n";
+	char first[] = ".version 7.0\n.entry one() {}\n",
+	     second[] = ".version 7.0\n.entry two() {}\n";
 	CUfunction function;
 	CUlinkState link;
 	CUmodule module;
@@ -77,9 +79,10 @@ static void shared_pool(CUstream stream)
 	OK(cuMemPoolCreate(&pool, &props));
 	OK(cuMemAllocFromPoolAsync(&p, 100, pool, stream));
 	OK(cuMemcpyHtoD_v2(p, "abc", 4));
-	OK(cuMemPoolExportToShareableHandle(&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	OK(cuMemPoolImportFromShareableHandle(&imported, (void *)(intptr_t)fd,
-		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	OK(cuMemPoolExportToShareableHandle(
+		&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	OK(cuMemPoolImportFromShareableHandle(
+		&imported, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	SAME(cuMemAllocFromPoolAsync(&q, 100, imported, stream), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemPoolExportPointer(&data, p));
 	OK(cuMemPoolImportPointer(&q, imported, &data));

@@ -82,7 +82,8 @@ static void frees_wait(CUstream stream, CUfunction slow)
 static void own_pool(CUstream stream)
 {
 	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .maxSize = 8 * MIB };
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.maxSize = 8 * MIB };
 	CUmemoryPool own, current;
 	CUdeviceptr p, q = 42;
 

@@ -129,10 +129,14 @@ static void never(CUfunction endless)
 
 static void shapes(void)
 {
-	SAME(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
-	SAME(cuLaunchKernel(quick, 1, 1, 1, 1025, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
-	SAME(cuLaunchKernel(quick, 0, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
-	SAME(cuLaunchKernel(quick, 1, 1, 1, 1, 1, 1, 1 << 20, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+	SAME(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+		CUDA_ERROR_INVALID_HANDLE);
+	SAME(cuLaunchKernel(quick, 1, 1, 1, 1025, 1, 1, 0, NULL, NULL, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	SAME(cuLaunchKernel(quick, 0, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	SAME(cuLaunchKernel(quick, 1, 1, 1, 1, 1, 1, 1 << 20, NULL, NULL, NULL),
+		CUDA_ERROR_INVALID_VALUE);
 	SAME(cuLaunchKernel(quick, 1, 1, 1, 1, 1, 1, 0, (CUstream)0x1234, NULL, NULL),
 		CUDA_ERROR_INVALID_HANDLE);
 }

@@ -1,5 +1,6 @@
 /*
- * sim_threads.c - eight threads allocate, copy and free at random; nothing is lost, nothing overlaps.
+ * sim_threads.c - eight threads allocate, copy and free at random; nothing is lost, nothing
+ * overlaps.
  */
 #include "sim_check.h"
 

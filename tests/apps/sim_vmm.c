@@ -57,7 +57,7 @@ static void mappings(void)
 	OK(cuMemAddressReserve(&p, 32 * MIB, 0, 0, 0));
 	OK(cuMemMap(p, 4 * MIB, 0, a, 0));
 	SAME(cuMemMap(p + 2 * MIB, 2 * MIB, 0, b, 0), CUDA_ERROR_INVALID_VALUE); /* taken */
-	SAME(cuMemcpyHtoD_v2(p, "x", 1), CUDA_ERROR_INVALID_VALUE); /* no access yet */
+	SAME(cuMemcpyHtoD_v2(p, "x", 1), CUDA_ERROR_INVALID_VALUE);              /* no access yet */
 	OK(cuMemMap(p + 4 * MIB, 2 * MIB, 0, b, 0));
 	OK(cuMemMap(p + 16 * MIB, 4 * MIB, 0, a, 0)); /* the same bytes twice */
 	OK(cuMemSetAccess(p, 6 * MIB, &writable, 1));
@@ -71,7 +71,7 @@ static void mappings(void)
 	OK(cuMemGetAddressRange_v2(&base, &size, p + 5 * MIB));
 	SAME(base, p + 4 * MIB);
 	SAME(size, 2 * MIB);
-	SAME(cuMemUnmap(p, 2 * MIB), CUDA_ERROR_INVALID_VALUE); /* half a mapping */
+	SAME(cuMemUnmap(p, 2 * MIB), CUDA_ERROR_INVALID_VALUE);        /* half a mapping */
 	SAME(cuMemAddressFree(p, 32 * MIB), CUDA_ERROR_INVALID_VALUE); /* not empty */
 	SAME(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemUnmap(p, 20 * MIB)); /* three mappings and a gap */
@@ -114,15 +114,16 @@ static void import(void)
 
 	OK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
 	OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	OK(cuMemImportFromShareableHandle(&again, (void *)(intptr_t)fd,
-		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	OK(cuMemImportFromShareableHandle(
+		&again, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	TRUE(again == handle);
 	SAME(close(fd), 0);
 	OK(cuMemRelease(handle));
 	SAME(used(), 2 * MIB);
 	OK(cuMemRelease(handle));
 	SAME(used(), 0);
-	SAME(cuMemImportFromShareableHandle(&again, (void *)0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+	SAME(cuMemImportFromShareableHandle(
+		     &again, (void *)0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
 		CUDA_ERROR_INVALID_VALUE);
 }
 

@@ -1,8 +1,9 @@
 /*
  * sim_arena.c - addresses: one reservation for all devices, cut into arenas of equal size.
  *
- * Nothing here is backed by memory until a copy touches it. Free spans are coalesced (a free span is
- * entered in the table at both its ends) and kept in bins: exact up to 32 blocks, by power of two above.
+ * Nothing here is backed by memory until a copy touches it. Free spans are coalesced (a free span
+ * is entered in the table at both its ends) and kept in bins: exact up to 32 blocks, by power of
+ * two above.
  */
 #include "sim_device.h"
 #include "sim_external.h"
@@ -26,7 +27,8 @@ static int region_arenas;
 
 static void *reserve(uint64_t bytes, int protection)
 {
-	void *place = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *place =
+		mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (place == MAP_FAILED)
 		return NULL;
@@ -60,7 +62,8 @@ static bool hide(struct arena *arena)
 	if (fd < 0)
 		return false;
 	if (!ftruncate(fd, (off_t)arena->bytes))
-		alias = mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+		alias = mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			fd, 0);
 	close(fd);
 	if (alias == MAP_FAILED)
 		return false;
@@ -98,7 +101,7 @@ bool arenas_open(void)
 		return false;
 	for (i = 0; i < device_count; i++)
 		if (!device_arena(&devices[i], ARENA_DEVICE, 2 * i) ||
-		    !device_arena(&devices[i], ARENA_MANAGED, 2 * i + 1))
+			!device_arena(&devices[i], ARENA_MANAGED, 2 * i + 1))
 			return false;
 	return arena_open(&host_arena, region_base + ((uint64_t)2 * device_count << region_shift),
 		(uint64_t)1 << region_shift, &host_lock);
@@ -140,7 +143,8 @@ struct arena *arena_of(uint64_t address)
 		return &devices[place / 2].arenas[place % 2 ? ARENA_MANAGED : ARENA_DEVICE];
 	}
 	for (i = 0; address >> 32 == 0 && i < device_count; i++)
-		if (address - devices[i].arenas[ARENA_LOW].base < devices[i].arenas[ARENA_LOW].bytes)
+		if (address - devices[i].arenas[ARENA_LOW].base <
+			devices[i].arenas[ARENA_LOW].bytes)
 			return &devices[i].arenas[ARENA_LOW];
 	return NULL;
 }
@@ -288,7 +292,8 @@ static bool copy_to_file(int fd, const struct arena *arena, const struct block *
 	if (span->touched)
 		memcpy(place, bytes, size);
 	munmap(place, size);
-	return mmap((void *)bytes, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+	return mmap((void *)bytes, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) !=
+	       MAP_FAILED;
 }
 
 int span_share(struct arena *arena, struct block *span, uint64_t *offset)
@@ -312,8 +317,9 @@ static void stop_sharing(struct arena *arena, struct block *span)
 {
 	close(span->shared - 1);
 	span->shared = 0;
-	mmap((void *)((intptr_t)span->start + arena->alias), span->count * SIM_BLOCK, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	mmap((void *)((intptr_t)span->start + arena->alias), span->count * SIM_BLOCK,
+		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+		0);
 }
 
 void span_give(struct arena *arena, struct block *span)

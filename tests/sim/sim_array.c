@@ -72,7 +72,9 @@ static unsigned compressed_bytes(CUarray_format format)
 	case CU_AD_FORMAT_BC4_SNORM:
 		return 8;
 	default:
-		return format >= CU_AD_FORMAT_BC2_UNORM && format <= CU_AD_FORMAT_BC7_UNORM_SRGB ? 16 : 0;
+		return format >= CU_AD_FORMAT_BC2_UNORM && format <= CU_AD_FORMAT_BC7_UNORM_SRGB
+			       ? 16
+			       : 0;
 	}
 }
 
@@ -102,7 +104,8 @@ uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
 
 static bool channels_are_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-	return d->NumChannels == 1 || d->NumChannels == 2 || d->NumChannels == 4 || d->NumChannels == 3;
+	return d->NumChannels == 1 || d->NumChannels == 2 || d->NumChannels == 4 ||
+	       d->NumChannels == 3;
 }
 
 static bool is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
@@ -115,10 +118,12 @@ static bool is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
 		return false;
 	if (d->Flags & CUDA_ARRAY3D_LAYERED && !d->Depth)
 		return false;
-	return !(d->Flags & CUDA_ARRAY3D_CUBEMAP) || (d->Width == d->Height && d->Depth && d->Depth % 6 == 0);
+	return !(d->Flags & CUDA_ARRAY3D_CUBEMAP) ||
+	       (d->Width == d->Height && d->Depth && d->Depth % 6 == 0);
 }
 
-static CUresult array_open(struct array **opened, struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *d)
+static CUresult array_open(
+	struct array **opened, struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	struct array *array = object_new(KIND_array, context);
 	CUresult result = CUDA_SUCCESS;
@@ -170,7 +175,9 @@ CUresult sim_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR 
 }
 
 /* Both ABIs and both shapes have fields of the same names. */
-#define COMMON(d) .Width = (d)->Width, .Height = (d)->Height, .Format = (d)->Format, .NumChannels = (d)->NumChannels
+#define COMMON(d) \
+	.Width = (d)->Width, .Height = (d)->Height, .Format = (d)->Format, \
+	.NumChannels = (d)->NumChannels
 
 CUresult sim_cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray)
 {
@@ -246,29 +253,32 @@ CUresult sim_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor
 	.NumChannels = (d)->NumChannels
 GET_DESCRIPTOR(cuArrayGetDescriptor, CUDA_ARRAY_DESCRIPTOR_v1, NARROW(d))
 GET_DESCRIPTOR(cuArrayGetDescriptor_v2, CUDA_ARRAY_DESCRIPTOR, COMMON(d))
-GET_DESCRIPTOR(cuArray3DGetDescriptor, CUDA_ARRAY3D_DESCRIPTOR_v1, NARROW(d), .Depth = (unsigned)d->Depth,
-	.Flags = d->Flags)
+GET_DESCRIPTOR(cuArray3DGetDescriptor, CUDA_ARRAY3D_DESCRIPTOR_v1, NARROW(d),
+	.Depth = (unsigned)d->Depth, .Flags = d->Flags)
 
 static CUresult requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *out, unsigned flags, uint64_t bytes)
 {
 	if (!(flags & CUDA_ARRAY3D_DEFERRED_MAPPING))
 		return CUDA_ERROR_INVALID_VALUE;
-	*out = (CUDA_ARRAY_MEMORY_REQUIREMENTS){ .size = round_up(bytes, 65536), .alignment = 65536 };
+	*out = (CUDA_ARRAY_MEMORY_REQUIREMENTS){ .size = round_up(bytes, 65536),
+		.alignment = 65536 };
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array,
-	CUdevice device)
+CUresult sim_cuArrayGetMemoryRequirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device)
 {
 	struct array *it = object_get(KIND_array, array);
 
 	if (!memoryRequirements || !device_get(device))
 		return CUDA_ERROR_INVALID_VALUE;
-	return it ? requirements(memoryRequirements, it->descriptor.Flags, it->bytes) : CUDA_ERROR_INVALID_HANDLE;
+	return it ? requirements(memoryRequirements, it->descriptor.Flags, it->bytes)
+		  : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult sim_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
-	CUmipmappedArray mipmap, CUdevice device)
+CUresult sim_cuMipmappedArrayGetMemoryRequirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap,
+	CUdevice device)
 {
 	struct mipmap *it = object_get(KIND_mipmap, mipmap);
 	uint64_t bytes = 0;
@@ -353,7 +363,8 @@ CUresult sim_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level)
+CUresult sim_cuMipmappedArrayGetLevel(
+	CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level)
 {
 	struct mipmap *mipmap = object_get(KIND_mipmap, hMipmappedArray);
 

@@ -10,7 +10,7 @@ struct array {
 	struct object object;
 	CUDA_ARRAY3D_DESCRIPTOR descriptor;
 	uint64_t pixel_bytes, row_bytes, bytes;
-	CUdeviceptr memory; /* 0: sparse or mapped later */
+	CUdeviceptr memory;    /* 0: sparse or mapped later */
 	struct mipmap *mipmap; /* it is a level of: borrowed */
 };
 

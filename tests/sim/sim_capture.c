@@ -21,7 +21,7 @@ static bool forbids(const struct capture *capture)
 	if (own)
 		return capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
 	return sim_thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-		capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+	       capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
 /* Who calls something unsafe spoils the captures that forbid it. */
@@ -57,14 +57,16 @@ static struct capture *implicit(const struct stream *stream)
 	if (stream != stream->object.context->legacy)
 		return NULL;
 	while ((other = object_next(KIND_stream, other)))
-		if (other->object.context == stream->object.context && other->blocking && other->capture)
+		if (other->object.context == stream->object.context && other->blocking &&
+			other->capture)
 			return other->capture;
 	return NULL;
 }
 
 /* ---- nodes ---- */
 
-bool capture_node_slow(struct stream *stream, CUgraphNodeType type, struct node **node, CUresult *result)
+bool capture_node_slow(
+	struct stream *stream, CUgraphNodeType type, struct node **node, CUresult *result)
 {
 	struct capture *capture = stream->capture ? stream->capture : implicit(stream);
 
@@ -79,7 +81,8 @@ bool capture_node_slow(struct stream *stream, CUgraphNodeType type, struct node 
 		*result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	} else {
 		*node = node_new(capture->graph, type, stream->tails.node, stream->tails.count);
-		*result = *node && tails_set(&stream->tails, node, 1) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+		*result = *node && tails_set(&stream->tails, node, 1) ? CUDA_SUCCESS
+								      : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	pthread_mutex_unlock(&lock);
 	return true;
@@ -91,8 +94,9 @@ CUresult capture_record(struct stream *stream, struct event *event)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	event->capture = stream->capture;
 	event->recorded = false;
-	return tails_set(&event->tails, stream->tails.node, stream->tails.count) ? CUDA_SUCCESS :
-										   CUDA_ERROR_OUT_OF_MEMORY;
+	return tails_set(&event->tails, stream->tails.node, stream->tails.count)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult spoil(struct capture *capture, CUresult result)
@@ -166,8 +170,9 @@ CUresult sim_cuStreamBeginCapture(CUstream hStream)
 	return sim_cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
-CUresult sim_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
-	const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
+CUresult sim_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+	size_t numDependencies, CUstreamCaptureMode mode)
 {
 	struct graph *graph = object_get(KIND_graph, hGraph);
 	struct stream *stream;
@@ -283,8 +288,8 @@ static CUstreamCaptureStatus status_of(const struct stream *stream)
 {
 	if (!stream->capture)
 		return CU_STREAM_CAPTURE_STATUS_NONE;
-	return stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED :
-					      CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+					    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 CUresult sim_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
@@ -328,18 +333,18 @@ CUresult sim_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *
 {
 	if (edgeData_out)
 		*edgeData_out = NULL;
-	return sim_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out,
-		numDependencies_out);
+	return sim_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out,
+		dependencies_out, numDependencies_out);
 }
 
-CUresult sim_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-	cuuint64_t *id_out)
+CUresult sim_cuStreamGetCaptureInfo(
+	CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
 {
 	return sim_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, NULL, NULL, NULL);
 }
 
-CUresult sim_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies,
-	size_t numDependencies, unsigned int flags)
+CUresult sim_cuStreamUpdateCaptureDependencies(
+	CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags)
 {
 	struct stream *stream;
 	CUresult result = stream_of(hStream, &stream);
@@ -355,7 +360,7 @@ CUresult sim_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *de
 		tails_drop(&stream->tails);
 	for (i = 0; i < numDependencies; i++)
 		if (!object_get(KIND_node, dependencies[i]) ||
-		    !tails_add(&stream->tails, (struct node *)dependencies[i]))
+			!tails_add(&stream->tails, (struct node *)dependencies[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

@@ -70,8 +70,8 @@ static bool in_name(char c)
 
 static unsigned type_bytes(const char *word, size_t length)
 {
-	static const char *const types[] = { ".b8", ".u8", ".s8", ".b16", ".u16", ".s16", ".f16", ".b32",
-		".u32", ".s32", ".f32", ".b64", ".u64", ".s64", ".f64" };
+	static const char *const types[] = { ".b8", ".u8", ".s8", ".b16", ".u16", ".s16", ".f16",
+		".b32", ".u32", ".s32", ".f32", ".b64", ".u64", ".s64", ".f64" };
 	static const unsigned char bytes[] = { 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8 };
 	size_t i;
 
@@ -169,8 +169,8 @@ static CUresult read_ptx(const char *text, struct code *code)
 
 /* ---- cubin ---- */
 
-static void read_symbols(const char *image, const Elf64_Shdr *section, const Elf64_Shdr *strings,
-	struct code *code)
+static void read_symbols(
+	const char *image, const Elf64_Shdr *section, const Elf64_Shdr *strings, struct code *code)
 {
 	const Elf64_Sym *symbol = (const Elf64_Sym *)(image + section->sh_offset);
 	const char *name;

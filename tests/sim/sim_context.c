@@ -160,8 +160,9 @@ void context_close(struct context *context)
 
 void context_fault(CUresult code)
 {
-	if (sim_thread.current && (code == CUDA_ERROR_ILLEGAL_ADDRESS ||
-			(code >= CUDA_ERROR_HARDWARE_STACK_ERROR && code <= CUDA_ERROR_LAUNCH_FAILED)))
+	if (sim_thread.current &&
+		(code == CUDA_ERROR_ILLEGAL_ADDRESS || (code >= CUDA_ERROR_HARDWARE_STACK_ERROR &&
+							       code <= CUDA_ERROR_LAUNCH_FAILED)))
 		sim_thread.current->error = code;
 }
 
@@ -306,8 +307,8 @@ CUresult sim_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, i
 	return numParams ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : create(pctx, flags, dev);
 }
 
-CUresult sim_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
-	CUdevice dev)
+CUresult sim_cuCtxCreate_v4(
+	CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
 {
 	if (ctxCreateParams && ctxCreateParams->numExecAffinityParams)
 		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;

@@ -23,7 +23,7 @@ struct context {
 	size_t limits[LIMITS];
 	struct stream *legacy;
 	sim_count blocking_ready; /* when the last work on any blocking stream ends */
-	uint64_t peers; /* bit: ordinal of a device whose memory was enabled */
+	uint64_t peers;           /* bit: ordinal of a device whose memory was enabled */
 	struct heap memory, low, managed, arrays, globals, host;
 };
 

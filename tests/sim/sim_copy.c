@@ -23,14 +23,15 @@ static bool bytes_at(uint64_t address, enum side side, size_t bytes, bool write,
 	return memory_bytes(address, bytes, write, place);
 }
 
-CUresult copy_bytes(uint64_t to, enum side to_side, uint64_t from, enum side from_side, size_t bytes)
+CUresult copy_bytes(
+	uint64_t to, enum side to_side, uint64_t from, enum side from_side, size_t bytes)
 {
 	void *to_place, *from_place;
 
 	if (!bytes)
 		return CUDA_SUCCESS;
 	if (!bytes_at(to, to_side, bytes, true, &to_place) ||
-	    !bytes_at(from, from_side, bytes, false, &from_place))
+		!bytes_at(from, from_side, bytes, false, &from_place))
 		return CUDA_ERROR_INVALID_VALUE;
 	memmove(to_place, from_place, bytes);
 	return CUDA_SUCCESS;
@@ -38,12 +39,13 @@ CUresult copy_bytes(uint64_t to, enum side to_side, uint64_t from, enum side fro
 
 static CUmemorytype memory_type(enum side side)
 {
-	return side == SIDE_HOST ? CU_MEMORYTYPE_HOST :
-	       side == SIDE_DEVICE ? CU_MEMORYTYPE_DEVICE :
-				     CU_MEMORYTYPE_UNIFIED;
+	return side == SIDE_HOST     ? CU_MEMORYTYPE_HOST
+	       : side == SIDE_DEVICE ? CU_MEMORYTYPE_DEVICE
+				     : CU_MEMORYTYPE_UNIFIED;
 }
 
-static CUDA_MEMCPY3D line_box(uint64_t to, enum side to_side, uint64_t from, enum side from_side, size_t bytes)
+static CUDA_MEMCPY3D line_box(
+	uint64_t to, enum side to_side, uint64_t from, enum side from_side, size_t bytes)
 {
 	return (CUDA_MEMCPY3D){
 		.srcMemoryType = memory_type(from_side),
@@ -59,8 +61,8 @@ static CUDA_MEMCPY3D line_box(uint64_t to, enum side to_side, uint64_t from, enu
 }
 
 /* On a stream of the caller's choice. */
-static CUresult line_async(uint64_t to, enum side to_side, uint64_t from, enum side from_side, size_t bytes,
-	CUstream handle)
+static CUresult line_async(uint64_t to, enum side to_side, uint64_t from, enum side from_side,
+	size_t bytes, CUstream handle)
 {
 	struct stream *stream;
 	struct node *node;
@@ -80,7 +82,8 @@ static CUresult line_async(uint64_t to, enum side to_side, uint64_t from, enum s
 }
 
 /* On the default stream; where the host takes part it waits for the end. */
-static CUresult line(uint64_t to, enum side to_side, uint64_t from, enum side from_side, size_t bytes)
+static CUresult line(
+	uint64_t to, enum side to_side, uint64_t from, enum side from_side, size_t bytes)
 {
 	struct context *context;
 	struct stream *stream;
@@ -156,8 +159,8 @@ CUresult sim_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUde
 	return line_async(D(dstDevice), D(srcDevice), ByteCount, hStream);
 }
 
-static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, size_t *fail,
-	CUstream hStream)
+static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+	size_t *fail, CUstream hStream)
 {
 	CUresult result = dsts && srcs && sizes && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	size_t i;
@@ -173,14 +176,16 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
 }
 
 CUresult sim_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-	CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)
+	CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
+	CUstream hStream)
 {
 	(void)attrs, (void)attrsIdxs, (void)numAttrs;
 	return batch(dsts, srcs, sizes, count, failIdx, hStream);
 }
 
-CUresult sim_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-	CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
+CUresult sim_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+	size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+	CUstream hStream)
 {
 	(void)attrs, (void)attrsIdxs, (void)numAttrs;
 	return batch(dsts, srcs, sizes, count, NULL, hStream);
@@ -203,13 +208,15 @@ static bool array_at(CUarray handle, size_t offset, size_t bytes, CUdeviceptr *a
 	if (!array_at(handle, offset, ByteCount, &address)) \
 	return CUDA_ERROR_INVALID_VALUE
 
-CUresult sim_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
+CUresult sim_cuMemcpyHtoA_v2(
+	CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
 {
 	ARRAY_OR_RETURN(dstArray, dstOffset, to);
 	return line(D(to), H(srcHost), ByteCount);
 }
 
-CUresult sim_cuMemcpyHtoA(CUarray dstArray, unsigned dstOffset, const void *srcHost, unsigned ByteCount)
+CUresult sim_cuMemcpyHtoA(
+	CUarray dstArray, unsigned dstOffset, const void *srcHost, unsigned ByteCount)
 {
 	return sim_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount);
 }
@@ -225,8 +232,8 @@ CUresult sim_cuMemcpyAtoH(void *dstHost, CUarray srcArray, unsigned srcOffset, u
 	return sim_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount);
 }
 
-CUresult sim_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount,
-	CUstream hStream)
+CUresult sim_cuMemcpyHtoAAsync_v2(
+	CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
 	ARRAY_OR_RETURN(dstArray, dstOffset, to);
 	return line_async(D(to), H(srcHost), ByteCount, hStream);
@@ -238,51 +245,55 @@ CUresult sim_cuMemcpyHtoAAsync(CUarray dstArray, unsigned dstOffset, const void 
 	return sim_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream);
 }
 
-CUresult sim_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount,
-	CUstream hStream)
+CUresult sim_cuMemcpyAtoHAsync_v2(
+	void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
 {
 	ARRAY_OR_RETURN(srcArray, srcOffset, from);
 	return line_async(H(dstHost), D(from), ByteCount, hStream);
 }
 
-CUresult sim_cuMemcpyAtoHAsync(void *dstHost, CUarray srcArray, unsigned srcOffset, unsigned ByteCount,
-	CUstream hStream)
+CUresult sim_cuMemcpyAtoHAsync(
+	void *dstHost, CUarray srcArray, unsigned srcOffset, unsigned ByteCount, CUstream hStream)
 {
 	return sim_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream);
 }
 
-CUresult sim_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
+CUresult sim_cuMemcpyDtoA_v2(
+	CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	ARRAY_OR_RETURN(dstArray, dstOffset, to);
 	return line(D(to), D(srcDevice), ByteCount);
 }
 
-CUresult sim_cuMemcpyDtoA(CUarray dstArray, unsigned dstOffset, CUdeviceptr_v1 srcDevice, unsigned ByteCount)
+CUresult sim_cuMemcpyDtoA(
+	CUarray dstArray, unsigned dstOffset, CUdeviceptr_v1 srcDevice, unsigned ByteCount)
 {
 	return sim_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount);
 }
 
-CUresult sim_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+CUresult sim_cuMemcpyAtoD_v2(
+	CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
 	ARRAY_OR_RETURN(srcArray, srcOffset, from);
 	return line(D(dstDevice), D(from), ByteCount);
 }
 
-CUresult sim_cuMemcpyAtoD(CUdeviceptr_v1 dstDevice, CUarray srcArray, unsigned srcOffset, unsigned ByteCount)
+CUresult sim_cuMemcpyAtoD(
+	CUdeviceptr_v1 dstDevice, CUarray srcArray, unsigned srcOffset, unsigned ByteCount)
 {
 	return sim_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount);
 }
 
-CUresult sim_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset,
-	size_t ByteCount)
+CUresult sim_cuMemcpyAtoA_v2(
+	CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
 {
 	ARRAY_OR_RETURN(dstArray, dstOffset, to);
 	ARRAY_OR_RETURN(srcArray, srcOffset, from);
 	return line(D(to), D(from), ByteCount);
 }
 
-CUresult sim_cuMemcpyAtoA(CUarray dstArray, unsigned dstOffset, CUarray srcArray, unsigned srcOffset,
-	unsigned ByteCount)
+CUresult sim_cuMemcpyAtoA(CUarray dstArray, unsigned dstOffset, CUarray srcArray,
+	unsigned srcOffset, unsigned ByteCount)
 {
 	return sim_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
 }

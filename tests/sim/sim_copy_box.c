@@ -33,7 +33,7 @@ static CUresult array_corner(CUarray handle, size_t x, size_t y, size_t z, const
 	corner->slice = corner->pitch * rows;
 	offset = z * corner->slice + y * corner->pitch + x;
 	if (x + box->WidthInBytes > corner->pitch || y + box->Height > rows ||
-	    z + box->Depth > larger(array->descriptor.Depth, 1))
+		z + box->Depth > larger(array->descriptor.Depth, 1))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!array->memory || !memory_bytes(array->memory, array->bytes, write, &place))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -41,13 +41,15 @@ static CUresult array_corner(CUarray handle, size_t x, size_t y, size_t z, const
 	return CUDA_SUCCESS;
 }
 
-static CUresult corner_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch, size_t height,
-	size_t x, size_t y, size_t z, const CUDA_MEMCPY3D *box, bool write, struct corner *corner)
+static CUresult corner_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch,
+	size_t height, size_t x, size_t y, size_t z, const CUDA_MEMCPY3D *box, bool write,
+	struct corner *corner)
 {
 	uint64_t address = type == CU_MEMORYTYPE_HOST ? (uintptr_t)host : device;
 	void *place;
 
-	if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED)
+	if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
+		type != CU_MEMORYTYPE_UNIFIED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((box->Height > 1 || box->Depth > 1) && pitch && pitch < x + box->WidthInBytes)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -67,16 +69,18 @@ static CUresult corners(const CUDA_MEMCPY3D *box, struct corner *from, struct co
 	CUresult result;
 
 	if (box->srcMemoryType == CU_MEMORYTYPE_ARRAY)
-		result = array_corner(box->srcArray, box->srcXInBytes, box->srcY, box->srcZ, box, false, from);
+		result = array_corner(
+			box->srcArray, box->srcXInBytes, box->srcY, box->srcZ, box, false, from);
 	else
 		result = corner_of(box->srcMemoryType, box->srcHost, box->srcDevice, box->srcPitch,
 			box->srcHeight, box->srcXInBytes, box->srcY, box->srcZ, box, false, from);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (box->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-		return array_corner(box->dstArray, box->dstXInBytes, box->dstY, box->dstZ, box, true, to);
-	return corner_of(box->dstMemoryType, box->dstHost, box->dstDevice, box->dstPitch, box->dstHeight,
-		box->dstXInBytes, box->dstY, box->dstZ, box, true, to);
+		return array_corner(
+			box->dstArray, box->dstXInBytes, box->dstY, box->dstZ, box, true, to);
+	return corner_of(box->dstMemoryType, box->dstHost, box->dstDevice, box->dstPitch,
+		box->dstHeight, box->dstXInBytes, box->dstY, box->dstZ, box, true, to);
 }
 
 CUresult copy_box(const CUDA_MEMCPY3D *box)
@@ -139,16 +143,26 @@ static CUresult box_sync(const CUDA_MEMCPY3D *box)
 
 /* Whatever ABI the caller speaks, the fields have the same names. */
 #define SIDES(copy) \
-	.srcXInBytes = (copy)->srcXInBytes, .srcY = (copy)->srcY, .srcMemoryType = (copy)->srcMemoryType, \
-	.srcHost = (copy)->srcHost, .srcDevice = (copy)->srcDevice, .srcArray = (copy)->srcArray, \
+	.srcXInBytes = (copy)->srcXInBytes, .srcY = (copy)->srcY, \
+	.srcMemoryType = (copy)->srcMemoryType, .srcHost = (copy)->srcHost, \
+	.srcDevice = (copy)->srcDevice, .srcArray = (copy)->srcArray, \
 	.srcPitch = (copy)->srcPitch, .dstXInBytes = (copy)->dstXInBytes, .dstY = (copy)->dstY, \
-	.dstMemoryType = (copy)->dstMemoryType, .dstHost = (copy)->dstHost, .dstDevice = (copy)->dstDevice, \
-	.dstArray = (copy)->dstArray, .dstPitch = (copy)->dstPitch, .WidthInBytes = (copy)->WidthInBytes, \
+	.dstMemoryType = (copy)->dstMemoryType, .dstHost = (copy)->dstHost, \
+	.dstDevice = (copy)->dstDevice, .dstArray = (copy)->dstArray, \
+	.dstPitch = (copy)->dstPitch, .WidthInBytes = (copy)->WidthInBytes, \
 	.Height = (copy)->Height
-#define BOX2(copy) (CUDA_MEMCPY3D){ SIDES(copy), .Depth = 1 }
+#define BOX2(copy) \
+	(CUDA_MEMCPY3D) \
+	{ \
+		SIDES(copy), .Depth = 1 \
+	}
 #define BOX3(copy) \
-	(CUDA_MEMCPY3D){ SIDES(copy), .srcZ = (copy)->srcZ, .srcHeight = (copy)->srcHeight, \
-		.dstZ = (copy)->dstZ, .dstHeight = (copy)->dstHeight, .Depth = (copy)->Depth }
+	(CUDA_MEMCPY3D) \
+	{ \
+		SIDES(copy), .srcZ = (copy)->srcZ, .srcHeight = (copy)->srcHeight, \
+			     .dstZ = (copy)->dstZ, .dstHeight = (copy)->dstHeight, \
+			     .Depth = (copy)->Depth \
+	}
 
 #define BOX_CALL(name, type, convert) \
 	CUresult sim_##name(const type *pCopy) \

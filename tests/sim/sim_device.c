@@ -41,7 +41,8 @@ static uint64_t memory_of(int index)
 
 	snprintf(text, sizeof(text), "%.*s", (int)length, start);
 	if (!knobs_size(text, &bytes) || !bytes) {
-		fprintf(stderr, "simulated driver: CUWARD_SIM_MEMORY: cannot understand '%s'\n", text);
+		fprintf(stderr, "simulated driver: CUWARD_SIM_MEMORY: cannot understand '%s'\n",
+			text);
 		abort();
 	}
 	return bytes / SIM_BLOCK * SIM_BLOCK;
@@ -58,7 +59,9 @@ static void parse_uuid(const char *text, CUuuid *uuid)
 		if (!isxdigit((unsigned char)*text))
 			continue;
 		bytes[nibble / 2] = (unsigned char)(bytes[nibble / 2] << 4 |
-			(isdigit((unsigned char)*text) ? *text - '0' : (*text | 0x20) - 'a' + 10));
+						    (isdigit((unsigned char)*text)
+								    ? *text - '0'
+								    : (*text | 0x20) - 'a' + 10));
 		nibble++;
 	}
 }
@@ -83,8 +86,10 @@ static void uuid_text(const struct device *device, char text[48])
 {
 	const unsigned char *b = (const unsigned char *)device->uuid.bytes;
 
-	snprintf(text, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-		b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	snprintf(text, 48,
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+		b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+		b[14], b[15]);
 }
 
 /* ---- CUDA_VISIBLE_DEVICES ---- */
@@ -283,7 +288,8 @@ CUresult sim_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*prop = (CUdevprop){
-		.maxThreadsPerBlock = device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+		.maxThreadsPerBlock =
+			device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
 		.maxThreadsDim = { 1024, 1024, 64 },
 		.maxGridSize = { 2147483647, 65535, 65535 },
 		.sharedMemPerBlock = 49152,
@@ -315,7 +321,7 @@ CUresult sim_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 	if (!dev || !pciBusId)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (sscanf(pciBusId, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3 &&
-	    (domain = 0, sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) < 2))
+		(domain = 0, sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) < 2))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; i < visible_count; i++)
 		if (!domain && !slot && bus == (unsigned)visible[i]->index + 1) {
@@ -335,15 +341,15 @@ CUresult sim_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice pe
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
-	CUdevice dstDevice)
+CUresult sim_cuDeviceGetP2PAttribute(
+	int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
 {
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_get(srcDevice) || !device_get(dstDevice) || srcDevice == dstDevice)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*value = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
-		attrib == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED;
+		 attrib == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED;
 	return CUDA_SUCCESS;
 }
 
@@ -357,8 +363,8 @@ CUresult sim_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CU
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format,
-	unsigned numChannels, CUdevice dev)
+CUresult sim_cuDeviceGetTexture1DLinearMaxWidth(
+	size_t *maxWidthInElements, CUarray_format format, unsigned numChannels, CUdevice dev)
 {
 	if (!maxWidthInElements || !numChannels || !format)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -7,13 +7,13 @@
 #include "sim_memory.h"
 
 struct device {
-	int index; /* in the box */
+	int index;   /* in the box */
 	int ordinal; /* as CUDA_VISIBLE_DEVICES left it, or -1 */
 	CUuuid uuid;
 	uint64_t memory;
 	pthread_mutex_t lock;
 	struct arena arenas[ARENA_KINDS];
-	struct sim_truth_usage *truth; /* what this process uses */
+	struct sim_truth_usage *truth;   /* what this process uses */
 	struct sim_truth_device *shared; /* what all do; NULL: nobody else looks */
 	struct context *primary;
 	unsigned primary_flags, primary_references;

@@ -20,7 +20,8 @@ CUresult sim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!phEvent || Flags & ~7u || (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING)))
+	if (!phEvent || Flags & ~7u ||
+		(Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
 	event = object_new(KIND_event, context);
 	if (!event)
@@ -109,7 +110,7 @@ CUresult sim_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hE
 	struct event *start = object_get(KIND_event, hStart), *end = object_get(KIND_event, hEnd);
 
 	if (!start || !end || !start->recorded || !end->recorded ||
-	    (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+		(start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!pMilliseconds)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -142,7 +143,8 @@ CUresult sim_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Fl
 	if (!event->recorded || event->when <= sim_now())
 		return CUDA_SUCCESS;
 	seen = atomic_load(&stream->ready);
-	while (seen < event->when && !atomic_compare_exchange_weak(&stream->ready, &seen, event->when))
+	while (seen < event->when &&
+		!atomic_compare_exchange_weak(&stream->ready, &seen, event->when))
 		;
 	return CUDA_SUCCESS;
 }

@@ -17,8 +17,8 @@ struct buffer {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct buffer *buffers;
 
-CUresult sim_cuImportExternalMemory(CUexternalMemory *extMem_out,
-	const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
+CUresult sim_cuImportExternalMemory(
+	CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
 {
 	struct context *context;
 	struct external *external;
@@ -52,7 +52,8 @@ CUresult sim_cuDestroyExternalMemory(CUexternalMemory extMem)
 	return CUDA_SUCCESS;
 }
 
-CUresult external_map(int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address)
+CUresult external_map(
+	int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address)
 {
 	uint64_t start = offset / SIM_BLOCK * SIM_BLOCK;
 	struct buffer *buffer = malloc(sizeof(*buffer));
@@ -82,7 +83,8 @@ CUresult sim_cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemo
 	if (!external)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!devPtr || !bufferDesc || !bufferDesc->size || bufferDesc->flags ||
-	    bufferDesc->size > external->bytes || bufferDesc->offset > external->bytes - bufferDesc->size)
+		bufferDesc->size > external->bytes ||
+		bufferDesc->offset > external->bytes - bufferDesc->size)
 		return CUDA_ERROR_INVALID_VALUE;
 	return external_map(external->fd, bufferDesc->offset, bufferDesc->size,
 		external->object.context->device, devPtr);

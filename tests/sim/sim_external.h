@@ -13,7 +13,8 @@ struct external {
 };
 
 /* Map somebody's bytes until cuMemFree or cuMemFreeAsync, which call external_unmap. */
-CUresult external_map(int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address);
+CUresult external_map(
+	int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address);
 CUresult external_unmap(CUdeviceptr address);
 
 /* ---- sim_arena.c ---- */

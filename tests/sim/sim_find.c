@@ -37,7 +37,7 @@ bool memory_bytes(uint64_t address, uint64_t bytes, bool write, void **place)
 		return address != 0;
 	pthread_mutex_lock(arena->lock);
 	fits = heap_find(arena, address, &found) && address < found.start + found.bytes &&
-		bytes <= found.start + found.bytes - address;
+	       bytes <= found.start + found.bytes - address;
 	if (fits && write)
 		arena->table[(address - arena->base) / SIM_BLOCK]->touched = true;
 	pthread_mutex_unlock(arena->lock);

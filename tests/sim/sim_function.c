@@ -14,8 +14,9 @@ static int attribute(const struct function *function, CUfunction_attribute attri
 		return 32;
 	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
 	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-		return 10 * device_attribute(&devices[0], CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-			device_attribute(&devices[0], CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+		return 10 * device_attribute(
+				    &devices[0], CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+		       device_attribute(&devices[0], CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
 		return function->max_dynamic_shared ? function->max_dynamic_shared : 49152;
 	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
@@ -67,14 +68,16 @@ CUresult sim_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, i
 	return set(function_get(hfunc), attrib, value);
 }
 
-CUresult sim_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+CUresult sim_cuKernelGetAttribute(
+	int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
 {
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
 	return get(pi, attrib, function_get((CUfunction)kernel));
 }
 
-CUresult sim_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+CUresult sim_cuKernelSetAttribute(
+	CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
 {
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -157,8 +160,8 @@ static int blocks_that_fit(int threads, size_t shared)
 	return blocks;
 }
 
-CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
-	size_t dynamicSMemSize)
+CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(
+	int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
 {
 	if (!numBlocks || blockSize <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -168,12 +171,13 @@ CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunct
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func,
-	int blockSize, size_t dynamicSMemSize, unsigned int flags)
+CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+	int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags)
 {
 	if (flags & ~1u)
 		return CUDA_ERROR_INVALID_VALUE;
-	return sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+	return sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(
+		numBlocks, func, blockSize, dynamicSMemSize);
 }
 
 /* The largest block that fills a multiprocessor, down to one warp if shared memory demands it. */
@@ -189,7 +193,8 @@ CUresult sim_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, 
 	if (!function_get(func))
 		return CUDA_ERROR_INVALID_HANDLE;
 	for (size = larger((uint64_t)limit / 32 * 32, 32); size > 0; size -= 32) {
-		shared = blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(size) : dynamicSMemSize;
+		shared = blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(size)
+						    : dynamicSMemSize;
 		if (size * blocks_that_fit(size, shared) <= best_threads)
 			continue;
 		best = size;
@@ -200,9 +205,9 @@ CUresult sim_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, 
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func,
-	CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit,
-	unsigned int flags)
+CUresult sim_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize,
+	CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+	int blockSizeLimit, unsigned int flags)
 {
 	if (flags & ~1u)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -210,8 +215,8 @@ CUresult sim_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *bl
 		blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
 }
 
-CUresult sim_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
-	int blockSize)
+CUresult sim_cuOccupancyAvailableDynamicSMemPerBlock(
+	size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)
 {
 	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -221,7 +226,8 @@ CUresult sim_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CU
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)
+CUresult sim_cuOccupancyMaxActiveClusters(
+	int *numClusters, CUfunction func, const CUlaunchConfig *config)
 {
 	if (!numClusters || !config || !function_get(func))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -229,8 +235,8 @@ CUresult sim_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, con
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
-	const CUlaunchConfig *config)
+CUresult sim_cuOccupancyMaxPotentialClusterSize(
+	int *clusterSize, CUfunction func, const CUlaunchConfig *config)
 {
 	if (!clusterSize || !config || !function_get(func))
 		return CUDA_ERROR_INVALID_VALUE;

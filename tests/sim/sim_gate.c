@@ -205,7 +205,8 @@ static bool reenters(enum call call)
 
 static void reenter(void)
 {
-	CUresult (*current)(CUcontext *), (*allocate)(CUdeviceptr *, size_t), (*release)(CUdeviceptr);
+	CUresult (*current)(CUcontext *), (*allocate)(CUdeviceptr *, size_t),
+		(*release)(CUdeviceptr);
 	void *global = dlopen(NULL, RTLD_LAZY); /* RTLD_DEFAULT finds this library first */
 	CUcontext context = NULL;
 	CUdeviceptr scratch;
@@ -214,7 +215,7 @@ static void reenter(void)
 	*(void **)&allocate = dlsym(global, "cuMemAlloc_v2");
 	*(void **)&release = dlsym(global, "cuMemFree_v2");
 	if (current && allocate && release && !current(&context) && context &&
-	    !allocate(&scratch, 512))
+		!allocate(&scratch, 512))
 		release(scratch);
 	dlclose(global);
 }
@@ -282,7 +283,8 @@ static const char *module_of(const void *address)
 	return slash ? slash + 1 : info.dli_fname;
 }
 
-/* One write a line: lines of several processes do not mix, and a killed process leaves all its own. */
+/* One write a line: lines of several processes do not mix, and a killed process leaves all its own.
+ */
 void sim_leave(enum call call, CUresult result, const void *caller)
 {
 	char line[256];
@@ -291,8 +293,8 @@ void sim_leave(enum call call, CUresult result, const void *caller)
 
 	if (!*knobs.call_log)
 		return;
-	length = snprintf(line, sizeof(line), "%d %d %s %d %s\n", (int)getpid(), (int)sim_thread_id(),
-		sim_call_names[call], (int)result, module_of(caller));
+	length = snprintf(line, sizeof(line), "%d %d %s %d %s\n", (int)getpid(),
+		(int)sim_thread_id(), sim_call_names[call], (int)result, module_of(caller));
 	fd = open(knobs.call_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return;

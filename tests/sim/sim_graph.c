@@ -65,7 +65,8 @@ struct graph *graph_new(void)
 	return object_new(KIND_graph, NULL);
 }
 
-struct node *node_new(struct graph *graph, CUgraphNodeType type, struct node *const *needs, size_t count)
+struct node *node_new(
+	struct graph *graph, CUgraphNodeType type, struct node *const *needs, size_t count)
 {
 	struct node *node = object_new(KIND_node, NULL);
 
@@ -192,7 +193,8 @@ CUresult sim_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 	return *phGraphClone ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult sim_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+CUresult sim_cuGraphNodeFindInClone(
+	CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
 {
 	struct graph *clone = object_get(KIND_graph, hClonedGraph);
 	struct node *node = clone ? clone_of(clone, (struct node *)hOriginalNode) : NULL;
@@ -225,7 +227,8 @@ static CUresult instantiate(CUgraphExec *phGraphExec, CUgraph hGraph, cuuint64_t
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
+CUresult sim_cuGraphInstantiateWithFlags(
+	CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
 {
 	return instantiate(phGraphExec, hGraph, flags);
 }
@@ -242,22 +245,24 @@ CUresult sim_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgrap
 	return result;
 }
 
-CUresult sim_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
-	char *logBuffer, size_t bufferSize)
+CUresult sim_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
+	CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
 	return sim_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
-CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
-	CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+CUresult sim_cuGraphInstantiateWithParams(
+	CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	CUresult result = instantiateParams ? instantiate(phGraphExec, hGraph, instantiateParams->flags) :
-					      CUDA_ERROR_INVALID_VALUE;
+	CUresult result = instantiateParams
+				  ? instantiate(phGraphExec, hGraph, instantiateParams->flags)
+				  : CUDA_ERROR_INVALID_VALUE;
 
 	if (instantiateParams) {
 		instantiateParams->hErrNode_out = NULL;
-		instantiateParams->result_out =
-			result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+		instantiateParams->result_out = result == CUDA_SUCCESS
+							? CUDA_GRAPH_INSTANTIATE_SUCCESS
+							: CUDA_GRAPH_INSTANTIATE_ERROR;
 	}
 	return result;
 }
@@ -295,7 +300,8 @@ static uint64_t duration(struct node *node, CUresult *result)
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return sim_copy_ns(copy_box_bytes(&node->is.copy));
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return sim_copy_ns(node->is.set.width * node->is.set.height * node->is.set.elementSize);
+		return sim_copy_ns(
+			node->is.set.width * node->is.set.height * node->is.set.elementSize);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return run(node->is.child, result);
 	default:

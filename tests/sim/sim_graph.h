@@ -15,9 +15,9 @@ struct node {
 	struct node *original; /* of a clone */
 	CUgraphNodeType type;
 	struct tails needs; /* the nodes it depends on */
-	uint64_t ns, done; /* how long it takes; when it ends, from the start of a launch */
+	uint64_t ns, done;  /* how long it takes; when it ends, from the start of a launch */
 	bool disabled;
-	bool live; /* memory that this launch allocated and nobody freed yet */
+	bool live;             /* memory that this launch allocated and nobody freed yet */
 	struct device *device; /* of an allocation */
 	union {
 		CUDA_KERNEL_NODE_PARAMS kernel;
@@ -70,7 +70,8 @@ static inline struct node *node_next(const struct node *node)
 struct graph *graph_new(void);
 void graph_delete(struct graph *graph);
 struct graph *graph_clone(const struct graph *graph);
-struct node *node_new(struct graph *graph, CUgraphNodeType type, struct node *const *needs, size_t count);
+struct node *node_new(
+	struct graph *graph, CUgraphNodeType type, struct node *const *needs, size_t count);
 void node_delete(struct node *node);
 
 bool tails_set(struct tails *tails, struct node *const *nodes, size_t count);
@@ -89,14 +90,15 @@ CUresult graph_memory_free(CUdeviceptr address);
 
 /* ---- sim_capture.c ---- */
 
-bool capture_node_slow(struct stream *stream, CUgraphNodeType type, struct node **node, CUresult *result);
+bool capture_node_slow(
+	struct stream *stream, CUgraphNodeType type, struct node **node, CUresult *result);
 
 /*
  * If the stream is capturing, the call becomes a node: true, and *node is it, or NULL with *result
  * saying why not.
  */
-static inline bool capture_node(struct stream *stream, CUgraphNodeType type, struct node **node,
-	CUresult *result)
+static inline bool capture_node(
+	struct stream *stream, CUgraphNodeType type, struct node **node, CUresult *result)
 {
 	return unlikely(captures_active) && capture_node_slow(stream, type, node, result);
 }

@@ -1,5 +1,6 @@
 /*
- * sim_graph_memory.c - memory that graphs allocate: addresses when the node is made, bytes at launch.
+ * sim_graph_memory.c - memory that graphs allocate: addresses when the node is made, bytes at
+ * launch.
  */
 #include "sim_graph.h"
 
@@ -17,7 +18,8 @@ CUresult graph_reserve(struct node *node, struct device *device, CUdeviceptr *ad
 	CUresult result = CUDA_ERROR_INVALID_DEVICE;
 
 	if (device)
-		result = heap_alloc(&device->graph_heap, node->is.alloc.bytesize, &node->is.alloc.dptr);
+		result = heap_alloc(
+			&device->graph_heap, node->is.alloc.bytesize, &node->is.alloc.dptr);
 	if (result != CUDA_SUCCESS)
 		return result;
 	node->device = device;
@@ -59,7 +61,10 @@ static void give_up(struct node *node)
 	pools[node->device->index].used -= physical(node);
 }
 
-#define EACH_NODE(node, exec) (node) = (exec)->graph->first; (node); (node) = node_next(node)
+#define EACH_NODE(node, exec) \
+	(node) = (exec)->graph->first; \
+	(node); \
+	(node) = node_next(node)
 
 static void give_up_all(struct exec *exec)
 {

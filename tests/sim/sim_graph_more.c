@@ -13,8 +13,8 @@ static void plain(CUgraphEdgeData *data, const size_t *count)
 		memset(data, 0, *count * sizeof(*data));
 }
 
-CUresult sim_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData,
-	size_t *numEdges)
+CUresult sim_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+	CUgraphEdgeData *edgeData, size_t *numEdges)
 {
 	CUresult result = sim_cuGraphGetEdges(hGraph, from, to, numEdges);
 
@@ -36,15 +36,16 @@ CUresult sim_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *depen
 CUresult sim_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
 	CUgraphEdgeData *edgeData, size_t *numDependentNodes)
 {
-	CUresult result = sim_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes);
+	CUresult result =
+		sim_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes);
 
 	if (result == CUDA_SUCCESS)
 		plain(edgeData, numDependentNodes);
 	return result;
 }
 
-CUresult sim_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-	size_t numDependencies)
+CUresult sim_cuGraphRemoveDependencies(
+	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
 {
 	struct node *node;
 	size_t i;
@@ -59,8 +60,8 @@ CUresult sim_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, 
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-	const CUgraphEdgeData *edgeData, size_t numDependencies)
+CUresult sim_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
+	const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
 	(void)edgeData;
 	return sim_cuGraphRemoveDependencies(hGraph, from, to, numDependencies);
@@ -78,7 +79,8 @@ static struct node *exec_node(CUgraphExec handle, CUgraphNode original)
 	return node;
 }
 
-CUresult sim_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
+CUresult sim_cuGraphNodeSetEnabled(
+	CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
 {
 	struct node *node = exec_node(hGraphExec, hNode);
 
@@ -88,7 +90,8 @@ CUresult sim_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, un
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled)
+CUresult sim_cuGraphNodeGetEnabled(
+	CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled)
 {
 	struct node *node = exec_node(hGraphExec, hNode);
 
@@ -99,7 +102,8 @@ CUresult sim_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, un
 }
 
 #define EXEC_SET(name, params_type, field, node_type, ...) \
-	CUresult sim_##name(CUgraphExec hGraphExec, CUgraphNode hNode, const params_type *params __VA_ARGS__) \
+	CUresult sim_##name( \
+		CUgraphExec hGraphExec, CUgraphNode hNode, const params_type *params __VA_ARGS__) \
 	{ \
 		struct node *node = exec_node(hGraphExec, hNode); \
 		if (!node || node->type != node_type || !params) \
@@ -109,9 +113,10 @@ CUresult sim_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, un
 	}
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-EXEC_SET(cuGraphExecMemcpyNodeSetParams, CUDA_MEMCPY3D, copy, CU_GRAPH_NODE_TYPE_MEMCPY, , CUcontext ctx)
-EXEC_SET(cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS, set, CU_GRAPH_NODE_TYPE_MEMSET,
-	, CUcontext ctx)
+EXEC_SET(cuGraphExecMemcpyNodeSetParams, CUDA_MEMCPY3D, copy, CU_GRAPH_NODE_TYPE_MEMCPY, ,
+	CUcontext ctx)
+EXEC_SET(cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS, set, CU_GRAPH_NODE_TYPE_MEMSET, ,
+	CUcontext ctx)
 EXEC_SET(cuGraphExecHostNodeSetParams, CUDA_HOST_NODE_PARAMS, host, CU_GRAPH_NODE_TYPE_HOST, )
 #pragma GCC diagnostic pop
 
@@ -135,7 +140,8 @@ static void keep_memory(const struct graph *before, struct graph *after)
 		y->live = x->live;
 }
 
-CUresult sim_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+CUresult sim_cuGraphExecUpdate_v2(
+	CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
 {
 	struct exec *exec = object_get(KIND_exec, hGraphExec);
 	struct graph *graph = object_get(KIND_graph, hGraph), *clone;
@@ -163,8 +169,8 @@ CUresult sim_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNo
 	CUgraphExecUpdateResult *updateResult_out)
 {
 	CUgraphExecUpdateResultInfo info = { 0 };
-	CUresult result = updateResult_out ? sim_cuGraphExecUpdate_v2(hGraphExec, hGraph, &info) :
-					     CUDA_ERROR_INVALID_VALUE;
+	CUresult result = updateResult_out ? sim_cuGraphExecUpdate_v2(hGraphExec, hGraph, &info)
+					   : CUDA_ERROR_INVALID_VALUE;
 
 	if (updateResult_out)
 		*updateResult_out = info.result;
@@ -180,7 +186,8 @@ CUresult sim_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn de
 {
 	struct user *user;
 
-	if (!object_out || !destroy || !initialRefcount || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+	if (!object_out || !destroy || !initialRefcount ||
+		flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
 		return CUDA_ERROR_INVALID_VALUE;
 	user = object_new(KIND_user, NULL);
 	if (!user)
@@ -217,7 +224,8 @@ CUresult sim_cuUserObjectRelease(CUuserObject object, unsigned int count)
 }
 
 /* Graphs keep their references to the end; nothing looks at them before. */
-CUresult sim_cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)
+CUresult sim_cuGraphRetainUserObject(
+	CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)
 {
 	if (!object_get(KIND_graph, graph) || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -48,19 +48,22 @@ static uint64_t kernel_ns(CUfunction handle)
 	return function ? function->ns : 0;
 }
 
-CUresult sim_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	size_t numDependencies)
+CUresult sim_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies)
 {
 	ADD(CU_GRAPH_NODE_TYPE_EMPTY, true, (void)node);
 }
 
 CUresult sim_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
 	ADD(CU_GRAPH_NODE_TYPE_KERNEL,
-		nodeParams && function_get(nodeParams->func ? nodeParams->func : (CUfunction)nodeParams->kern),
+		nodeParams && function_get(nodeParams->func ? nodeParams->func
+							    : (CUfunction)nodeParams->kern),
 		(node->is.kernel = *nodeParams,
-			node->ns = kernel_ns(nodeParams->func ? nodeParams->func : (CUfunction)nodeParams->kern)));
+			node->ns = kernel_ns(nodeParams->func ? nodeParams->func
+							      : (CUfunction)nodeParams->kern)));
 }
 
 /* The first version of the parameters is the beginning of the second. */
@@ -72,8 +75,9 @@ static CUDA_KERNEL_NODE_PARAMS kernel_v2(const CUDA_KERNEL_NODE_PARAMS_v1 *v1)
 	return v2;
 }
 
-CUresult sim_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+CUresult sim_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	CUDA_KERNEL_NODE_PARAMS v2;
 
@@ -83,20 +87,24 @@ CUresult sim_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, cons
 	return sim_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, &v2);
 }
 
-CUresult sim_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+CUresult sim_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams,
+	CUcontext ctx)
 {
 	ADD(CU_GRAPH_NODE_TYPE_MEMCPY, copyParams && context_get(ctx), node->is.copy = *copyParams);
 }
 
-CUresult sim_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+CUresult sim_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
-	ADD(CU_GRAPH_NODE_TYPE_MEMSET, memsetParams && context_get(ctx), node->is.set = *memsetParams);
+	ADD(CU_GRAPH_NODE_TYPE_MEMSET, memsetParams && context_get(ctx),
+		node->is.set = *memsetParams);
 }
 
-CUresult sim_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
+CUresult sim_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
 	ADD(CU_GRAPH_NODE_TYPE_HOST, nodeParams && nodeParams->fn, node->is.host = *nodeParams);
 }
@@ -121,15 +129,16 @@ CUresult sim_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	ADD(CU_GRAPH_NODE_TYPE_WAIT_EVENT, object_get(KIND_event, event), node->is.event = event);
 }
 
-CUresult sim_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+CUresult sim_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
 {
 	struct device *device;
 	struct node *node;
 	CUresult result;
 
 	if (!phGraphNode || !nodeParams || !nodeParams->bytesize ||
-	    nodeParams->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		nodeParams->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	device = device_get(nodeParams->poolProps.location.id);
 	if (!device)
@@ -146,18 +155,20 @@ CUresult sim_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, co
 	return result;
 }
 
-CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	size_t numDependencies, CUdeviceptr dptr)
+CUresult sim_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
 {
 	struct found found;
 
-	ADD(CU_GRAPH_NODE_TYPE_MEM_FREE, memory_find(dptr, &found) && found.heap->family == FAMILY_graph,
+	ADD(CU_GRAPH_NODE_TYPE_MEM_FREE,
+		memory_find(dptr, &found) && found.heap->family == FAMILY_graph,
 		node->is.free = dptr);
 }
 
 /* The one call for all types. Its parameters have layouts of their own. */
-CUresult sim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
+CUresult sim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+	size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
 	CUDA_KERNEL_NODE_PARAMS kernel = { 0 };
 	CUDA_MEM_ALLOC_NODE_PARAMS alloc = { 0 };
@@ -172,35 +183,39 @@ CUresult sim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const C
 		return sim_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies);
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		memcpy(&kernel, &nodeParams->kernel, sizeof(kernel));
-		return sim_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, &kernel);
+		return sim_cuGraphAddKernelNode_v2(
+			phGraphNode, hGraph, dependencies, numDependencies, &kernel);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return sim_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies,
 			&nodeParams->memcpy.copyParams, nodeParams->memcpy.copyCtx);
 	case CU_GRAPH_NODE_TYPE_HOST:
 		host = (CUDA_HOST_NODE_PARAMS){ nodeParams->host.fn, nodeParams->host.userData };
-		return sim_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, &host);
+		return sim_cuGraphAddHostNode(
+			phGraphNode, hGraph, dependencies, numDependencies, &host);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
-		return sim_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies,
-			nodeParams->graph.graph);
+		return sim_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies,
+			numDependencies, nodeParams->graph.graph);
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 		alloc.poolProps = nodeParams->alloc.poolProps;
 		alloc.bytesize = nodeParams->alloc.bytesize;
-		result = sim_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, &alloc);
+		result = sim_cuGraphAddMemAllocNode(
+			phGraphNode, hGraph, dependencies, numDependencies, &alloc);
 		if (result == CUDA_SUCCESS)
 			nodeParams->alloc.dptr = alloc.dptr;
 		return result;
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		return sim_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies,
-			nodeParams->free.dptr);
+		return sim_cuGraphAddMemFreeNode(
+			phGraphNode, hGraph, dependencies, numDependencies, nodeParams->free.dptr);
 	default:
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 }
 
-CUresult sim_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	size_t numDependencies, CUgraphNodeParams *nodeParams)
+CUresult sim_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	return sim_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
+	return sim_cuGraphAddNode_v2(
+		phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
 }
 
 CUresult sim_cuGraphDestroyNode(CUgraphNode hNode)
@@ -213,8 +228,8 @@ CUresult sim_cuGraphDestroyNode(CUgraphNode hNode)
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-	size_t numDependencies)
+CUresult sim_cuGraphAddDependencies(
+	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
 {
 	struct node *node;
 	size_t i;
@@ -224,14 +239,14 @@ CUresult sim_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, con
 	for (i = 0; i < numDependencies; i++) {
 		node = object_get(KIND_node, to[i]);
 		if (!node || !object_get(KIND_node, from[i]) ||
-		    !tails_add(&node->needs, (struct node *)from[i]))
+			!tails_add(&node->needs, (struct node *)from[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-	const CUgraphEdgeData *edgeData, size_t numDependencies)
+CUresult sim_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
+	const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
 	(void)edgeData;
 	return sim_cuGraphAddDependencies(hGraph, from, to, numDependencies);
@@ -307,7 +322,8 @@ CUresult sim_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 	return list_end(&froms, numEdges);
 }
 
-CUresult sim_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
+CUresult sim_cuGraphNodeGetDependencies(
+	CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
 {
 	struct node *node = object_get(KIND_node, hNode);
 	struct list list = { dependencies, numDependencies ? *numDependencies : 0, 0 };
@@ -320,8 +336,8 @@ CUresult sim_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependen
 	return list_end(&list, numDependencies);
 }
 
-CUresult sim_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes,
-	size_t *numDependentNodes)
+CUresult sim_cuGraphNodeGetDependentNodes(
+	CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
 {
 	struct node *node = object_get(KIND_node, hNode), *each;
 	struct list list = { dependentNodes, numDependentNodes ? *numDependentNodes : 0, 0 };
@@ -416,12 +432,14 @@ static CUresult set_kernel(struct node *node, const CUDA_KERNEL_NODE_PARAMS *par
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+CUresult sim_cuGraphKernelNodeSetParams_v2(
+	CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
 	return set_kernel(node_of(hNode, CU_GRAPH_NODE_TYPE_KERNEL), nodeParams);
 }
 
-CUresult sim_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+CUresult sim_cuGraphKernelNodeSetParams(
+	CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	CUDA_KERNEL_NODE_PARAMS v2;
 
@@ -441,14 +459,14 @@ CUresult sim_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARA
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
-	const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+CUresult sim_cuGraphExecKernelNodeSetParams_v2(
+	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
 	return set_kernel(exec_node(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_KERNEL), nodeParams);
 }
 
-CUresult sim_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-	const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+CUresult sim_cuGraphExecKernelNodeSetParams(
+	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	CUDA_KERNEL_NODE_PARAMS v2;
 

@@ -1,8 +1,8 @@
 /*
  * sim_green.c - green contexts, and the resources they are cut from.
  *
- * They own no memory: what is allocated in one belongs to the primary context, which each retains. Their
- * streams outlive them, but every use of those then fails.
+ * They own no memory: what is allocated in one belongs to the primary context, which each retains.
+ * Their streams outlive them, but every use of those then fails.
  */
 #include "sim_green.h"
 #include "sim_stream.h"
@@ -25,7 +25,8 @@ static CUdevResource all_of(const struct device *device)
 	return resource;
 }
 
-CUresult sim_cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
+CUresult sim_cuDeviceGetDevResource(
+	CUdevice device, CUdevResource *resource, CUdevResourceType type)
 {
 	if (!device_get(device))
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -38,7 +39,8 @@ CUresult sim_cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CU
 }
 
 CUresult sim_cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGroups,
-	const CUdevResource *input, CUdevResource *remaining, unsigned int useFlags, unsigned int minCount)
+	const CUdevResource *input, CUdevResource *remaining, unsigned int useFlags,
+	unsigned int minCount)
 {
 	unsigned part = (unsigned)round_up(larger(minCount, SMALLEST), 2), groups, i;
 
@@ -64,8 +66,8 @@ CUresult sim_cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nb
 }
 
 /* A descriptor is the number of multiprocessors, which is not a pointer and not zero. */
-CUresult sim_cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources,
-	unsigned int nbResources)
+CUresult sim_cuDevResourceGenerateDesc(
+	CUdevResourceDesc *phDesc, CUdevResource *resources, unsigned int nbResources)
 {
 	uintptr_t count = 0;
 	unsigned i;
@@ -98,7 +100,8 @@ static struct context *face_new(struct device *device)
 	return face;
 }
 
-CUresult sim_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
+CUresult sim_cuGreenCtxCreate(
+	CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 {
 	struct device *device = device_get(dev);
 	struct green *green;
@@ -147,8 +150,8 @@ CUresult sim_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 	return CUDA_SUCCESS;
 }
 
-static CUresult resource_of(unsigned multiprocessors, const struct device *device, CUdevResource *resource,
-	CUdevResourceType type)
+static CUresult resource_of(unsigned multiprocessors, const struct device *device,
+	CUdevResource *resource, CUdevResourceType type)
 {
 	if (!resource)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -160,7 +163,8 @@ static CUresult resource_of(unsigned multiprocessors, const struct device *devic
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
+CUresult sim_cuGreenCtxGetDevResource(
+	CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
 {
 	struct green *green = object_get(KIND_green, hCtx);
 
@@ -190,7 +194,8 @@ CUresult sim_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
+CUresult sim_cuGreenCtxStreamCreate(
+	CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
 {
 	struct green *green = object_get(KIND_green, greenCtx);
 	struct stream *stream;

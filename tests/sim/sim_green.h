@@ -1,5 +1,6 @@
 /*
- * sim_green.h - green contexts: a part of a device's multiprocessors, and the primary context's memory.
+ * sim_green.h - green contexts: a part of a device's multiprocessors, and the primary context's
+ * memory.
  */
 #ifndef SIM_GREEN_H
 #define SIM_GREEN_H

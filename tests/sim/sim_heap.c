@@ -354,10 +354,11 @@ static void release(struct found *found)
 		block_give(block);
 }
 
-static bool find_exact(struct arena *arena, uint64_t address, unsigned families, struct found *found)
+static bool find_exact(
+	struct arena *arena, uint64_t address, unsigned families, struct found *found)
 {
 	return heap_find(arena, address, found) && found->start == address &&
-		(families >> found->heap->family & 1);
+	       (families >> found->heap->family & 1);
 }
 
 CUresult heap_free(CUdeviceptr address, unsigned families)

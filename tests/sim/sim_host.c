@@ -195,7 +195,7 @@ CUresult sim_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned 
 	if (!pdptr || Flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!host_registered((uintptr_t)p, &found) &&
-	    (!memory_find((uintptr_t)p, &found) || found.heap->family != FAMILY_host))
+		(!memory_find((uintptr_t)p, &found) || found.heap->family != FAMILY_host))
 		return CUDA_ERROR_INVALID_VALUE;
 	*pdptr = (uintptr_t)p;
 	return CUDA_SUCCESS;

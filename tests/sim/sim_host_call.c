@@ -53,7 +53,8 @@ static void *work(void *unused)
 		if (item->call)
 			item->call(item->data);
 		else
-			item->callback(item->handle, item->stream->object.context->error, item->data);
+			item->callback(
+				item->handle, item->stream->object.context->error, item->data);
 		atomic_fetch_add(&item->stream->hosts_done, 1);
 		free(item);
 	}
@@ -88,7 +89,8 @@ static CUresult submit(struct host_item *item)
 	if (started) {
 		item->when = stream_append(item->stream, 0);
 		atomic_fetch_add(&item->stream->hosts_submitted, 1);
-		for (place = &queue; *place && (*place)->when <= item->when; place = &(*place)->next)
+		for (place = &queue; *place && (*place)->when <= item->when;
+			place = &(*place)->next)
 			;
 		item->next = *place;
 		*place = item;
@@ -127,12 +129,13 @@ CUresult sim_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 	return result;
 }
 
-CUresult sim_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
-	unsigned int flags)
+CUresult sim_cuStreamAddCallback(
+	CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
 {
 	struct host_item *item;
 	struct stream *stream;
-	CUresult result = callback && !flags ? stream_of(hStream, &stream) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		callback && !flags ? stream_of(hStream, &stream) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;

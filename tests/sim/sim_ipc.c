@@ -1,8 +1,8 @@
 /*
  * sim_ipc.c - device memory of another process, by a handle of 64 bytes.
  *
- * The exporter turns the blocks around the allocation into a memfd; the importer opens it by way of the
- * exporter's /proc entry and maps it. Opened again it is the same address, with a count.
+ * The exporter turns the blocks around the allocation into a memfd; the importer opens it by way of
+ * the exporter's /proc entry and maps it. Opened again it is the same address, with a count.
  */
 #include "sim_external.h"
 #include "sim_vmm.h"
@@ -43,11 +43,12 @@ CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pHandle || !memory_find(dptr, &found) || !found.arena || found.heap->family != FAMILY_device)
+	if (!pHandle || !memory_find(dptr, &found) || !found.arena ||
+		found.heap->family != FAMILY_device)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(found.arena->lock);
-	ipc.fd = span_share(found.arena, found.arena->table[(found.start - found.arena->base) / SIM_BLOCK],
-		&offset);
+	ipc.fd = span_share(found.arena,
+		found.arena->table[(found.start - found.arena->base) / SIM_BLOCK], &offset);
 	pthread_mutex_unlock(found.arena->lock);
 	if (ipc.fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -79,8 +80,8 @@ static CUresult open_new(const struct ipc *ipc, CUdeviceptr *address)
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", ipc->pid, ipc->fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0 && new)
-		result = vmm_map_file(fd, ipc->offset / SIM_BLOCK * SIM_BLOCK, ipc->offset % SIM_BLOCK + ipc->bytes,
-			&devices[ipc->device], &new->base);
+		result = vmm_map_file(fd, ipc->offset / SIM_BLOCK * SIM_BLOCK,
+			ipc->offset % SIM_BLOCK + ipc->bytes, &devices[ipc->device], &new->base);
 	if (fd >= 0)
 		close(fd);
 	if (result != CUDA_SUCCESS) {
@@ -106,8 +107,8 @@ CUresult sim_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
 	memcpy(&ipc, &handle, sizeof(ipc));
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || ipc.magic != MAGIC || ipc.device < 0 ||
-	    ipc.device >= device_count)
+	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || ipc.magic != MAGIC ||
+		ipc.device < 0 || ipc.device >= device_count)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (ipc.pid == getpid())
 		return CUDA_ERROR_INVALID_CONTEXT; /* not in the process it came from */

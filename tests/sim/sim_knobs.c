@@ -78,7 +78,7 @@ void knobs_read(void)
 
 #define READ(kind, field, name, fallback) \
 	text = getenv("CUWARD_SIM_" name); \
-	read_##kind(name, text && *text ? text : fallback, &knobs.field);
+	read_##kind(name, text &&*text ? text : fallback, &knobs.field);
 	SIM_KNOBS(READ)
 }
 

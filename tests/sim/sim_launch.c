@@ -13,18 +13,19 @@ struct shape {
 static bool shape_is_valid(const struct shape *shape, const struct function *function)
 {
 	uint64_t threads = (uint64_t)shape->block[0] * shape->block[1] * shape->block[2];
-	unsigned most = function->max_dynamic_shared ? (unsigned)function->max_dynamic_shared : 49152;
+	unsigned most =
+		function->max_dynamic_shared ? (unsigned)function->max_dynamic_shared : 49152;
 
 	if (!threads || threads > 1024 || shape->block[2] > 64)
 		return false;
 	if (!shape->grid[0] || !shape->grid[1] || !shape->grid[2])
 		return false;
 	return shape->grid[0] <= INT32_MAX && shape->grid[1] <= 65535 && shape->grid[2] <= 65535 &&
-		shape->shared <= most;
+	       shape->shared <= most;
 }
 
-static CUresult launch(CUfunction handle, const struct shape *shape, CUstream stream_handle, void **params,
-	void **extra)
+static CUresult launch(CUfunction handle, const struct shape *shape, CUstream stream_handle,
+	void **params, void **extra)
 {
 	struct function *function = function_get(handle);
 	struct context *context;
@@ -42,15 +43,15 @@ static CUresult launch(CUfunction handle, const struct shape *shape, CUstream st
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (stream->object.context != context ||
-	    (function->object.context && function->object.context != context))
+		(function->object.context && function->object.context != context))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (capture_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, &node, &result)) {
 		if (!node)
 			return result;
 		node->ns = function->ns;
 		node->is.kernel = (CUDA_KERNEL_NODE_PARAMS){ handle, shape->grid[0], shape->grid[1],
-			shape->grid[2], shape->block[0], shape->block[1], shape->block[2], shape->shared,
-			params, extra, NULL, NULL };
+			shape->grid[2], shape->block[0], shape->block[1], shape->block[2],
+			shape->shared, params, extra, NULL, NULL };
 		return CUDA_SUCCESS;
 	}
 	stream_append(stream, function->ns);
@@ -58,56 +59,62 @@ static CUresult launch(CUfunction handle, const struct shape *shape, CUstream st
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-	unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
-	CUstream hStream, void **kernelParams, void **extra)
+CUresult sim_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+	unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+	unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
+	void **extra)
 {
-	struct shape shape = { { gridDimX, gridDimY, gridDimZ }, { blockDimX, blockDimY, blockDimZ },
-		sharedMemBytes };
+	struct shape shape = { { gridDimX, gridDimY, gridDimZ },
+		{ blockDimX, blockDimY, blockDimZ }, sharedMemBytes };
 
 	return launch(f, &shape, hStream, kernelParams, extra);
 }
 
-CUresult sim_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
+CUresult sim_cuLaunchKernelEx(
+	const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
 {
 	struct shape shape;
 
 	if (!config || (config->numAttrs && !config->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
 	shape = (struct shape){ { config->gridDimX, config->gridDimY, config->gridDimZ },
-		{ config->blockDimX, config->blockDimY, config->blockDimZ }, config->sharedMemBytes };
+		{ config->blockDimX, config->blockDimY, config->blockDimZ },
+		config->sharedMemBytes };
 	return launch(f, &shape, config->hStream, kernelParams, extra);
 }
 
 CUresult sim_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-	unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-	unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
+	unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+	unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
 {
-	struct shape shape = { { gridDimX, gridDimY, gridDimZ }, { blockDimX, blockDimY, blockDimZ },
-		sharedMemBytes };
+	struct shape shape = { { gridDimX, gridDimY, gridDimZ },
+		{ blockDimX, blockDimY, blockDimZ }, sharedMemBytes };
 
 	if ((uint64_t)gridDimX * gridDimY * gridDimZ > 48 * 16)
 		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 	return launch(f, &shape, hStream, kernelParams, NULL);
 }
 
-CUresult sim_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList,
-	unsigned int numDevices, unsigned int flags)
+CUresult sim_cuLaunchCooperativeKernelMultiDevice(
+	CUDA_LAUNCH_PARAMS *launchParamsList, unsigned int numDevices, unsigned int flags)
 {
 	const CUDA_LAUNCH_PARAMS *each;
-	CUresult result = launchParamsList && numDevices && !(flags & ~3u) ? CUDA_SUCCESS :
-									     CUDA_ERROR_INVALID_VALUE;
+	CUresult result = launchParamsList && numDevices && !(flags & ~3u)
+				  ? CUDA_SUCCESS
+				  : CUDA_ERROR_INVALID_VALUE;
 	struct stream *stream;
 	struct shape shape;
 
-	for (each = launchParamsList; result == CUDA_SUCCESS && each < launchParamsList + numDevices; each++) {
+	for (each = launchParamsList;
+		result == CUDA_SUCCESS && each < launchParamsList + numDevices; each++) {
 		stream = object_get(KIND_stream, each->hStream);
 		if (!stream)
 			return CUDA_ERROR_INVALID_VALUE; /* default streams are not allowed */
 		if (each->function && !function_get(each->function))
 			return CUDA_ERROR_INVALID_HANDLE;
 		shape = (struct shape){ { each->gridDimX, each->gridDimY, each->gridDimZ },
-			{ each->blockDimX, each->blockDimY, each->blockDimZ }, each->sharedMemBytes };
+			{ each->blockDimX, each->blockDimY, each->blockDimZ },
+			each->sharedMemBytes };
 		if (!each->function || !shape_is_valid(&shape, function_get(each->function)))
 			return CUDA_ERROR_INVALID_VALUE;
 		stream_append(stream, function_get(each->function)->ns);

@@ -1,5 +1,6 @@
 /*
- * sim_library.c - libraries: code that belongs to no context and becomes a module in each that asks.
+ * sim_library.c - libraries: code that belongs to no context and becomes a module in each that
+ * asks.
  */
 #include "sim_module.h"
 
@@ -17,7 +18,7 @@ CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_optio
 
 	(void)libraryOptionValues;
 	if (!library || !code || (numJitOptions && (!jitOptions || !jitOptionsValues)) ||
-	    (numLibraryOptions && !libraryOptions))
+		(numLibraryOptions && !libraryOptions))
 		return CUDA_ERROR_INVALID_VALUE;
 	opened = object_new(KIND_library, NULL);
 	if (!opened)
@@ -30,12 +31,13 @@ CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_optio
 	return result;
 }
 
-CUresult sim_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
-	void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
-	void **libraryOptionValues, unsigned int numLibraryOptions)
+CUresult sim_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+	CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions,
+	CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions)
 {
 	void *image;
-	CUresult result = library && fileName ? read_file(fileName, &image) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		library && fileName ? read_file(fileName, &image) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -184,7 +186,8 @@ static CUresult module_here(struct library *library, struct module **found)
 		return result;
 	(*found)->library = library;
 	copy_code(library, &(*found)->code);
-	for (global = (*found)->code.globals; global && result == CUDA_SUCCESS; global = global->next)
+	for (global = (*found)->code.globals; global && result == CUDA_SUCCESS;
+		global = global->next)
 		result = heap_alloc(&context->owner->globals, global->bytes, &global->address);
 	return result;
 }
@@ -203,7 +206,8 @@ CUresult sim_cuLibraryGetModule(CUmodule *pMod, CUlibrary handle)
 	return result;
 }
 
-CUresult sim_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary handle, const char *name)
+CUresult sim_cuLibraryGetGlobal(
+	CUdeviceptr *dptr, size_t *bytes, CUlibrary handle, const char *name)
 {
 	struct library *library = object_get(KIND_library, handle);
 	struct module *module;
@@ -215,7 +219,8 @@ CUresult sim_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary hand
 	return result == CUDA_SUCCESS ? module_global(module, name, dptr, bytes) : result;
 }
 
-CUresult sim_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary handle, const char *name)
+CUresult sim_cuLibraryGetManaged(
+	CUdeviceptr *dptr, size_t *bytes, CUlibrary handle, const char *name)
 {
 	(void)dptr, (void)bytes;
 	if (!name)

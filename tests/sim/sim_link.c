@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-CUresult sim_cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues,
-	CUlinkState *stateOut)
+CUresult sim_cuLinkCreate_v2(
+	unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
 {
 	struct context *context;
 	struct link *link;
@@ -24,8 +24,8 @@ CUresult sim_cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, voi
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues,
-	CUlinkState *stateOut)
+CUresult sim_cuLinkCreate(
+	unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
 {
 	return sim_cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
 }
@@ -46,8 +46,8 @@ static CUresult append(struct link *link, const void *data, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
-	unsigned int numOptions, CUjit_option *options, void **optionValues)
+CUresult sim_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
+	const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues)
 {
 	struct link *link = object_get(KIND_link, state);
 
@@ -59,14 +59,15 @@ CUresult sim_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data
 	return append(link, data, size);
 }
 
-CUresult sim_cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
-	unsigned int numOptions, CUjit_option *options, void **optionValues)
+CUresult sim_cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size,
+	const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues)
 {
-	return sim_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
+	return sim_cuLinkAddData_v2(
+		state, type, data, size, name, numOptions, options, optionValues);
 }
 
-CUresult sim_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions,
-	CUjit_option *options, void **optionValues)
+CUresult sim_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
+	unsigned int numOptions, CUjit_option *options, void **optionValues)
 {
 	struct link *link = object_get(KIND_link, state);
 	CUresult result;
@@ -83,8 +84,8 @@ CUresult sim_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char
 	return result;
 }
 
-CUresult sim_cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions,
-	CUjit_option *options, void **optionValues)
+CUresult sim_cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path,
+	unsigned int numOptions, CUjit_option *options, void **optionValues)
 {
 	return sim_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
 }

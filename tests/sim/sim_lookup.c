@@ -1,8 +1,8 @@
 /*
  * sim_lookup.c - cuGetProcAddress and what else works before cuInit.
  *
- * The rules were measured on a real 12.2 driver: names are base names, the newest ABI not newer than
- * the version asked for wins, and the per-thread twin is a row of its own.
+ * The rules were measured on a real 12.2 driver: names are base names, the newest ABI not newer
+ * than the version asked for wins, and the per-thread twin is a row of its own.
  */
 #include "sim.h"
 #include "sim_knobs.h"
@@ -61,7 +61,8 @@ struct lookup {
 
 static struct lookup look_up(const char *name, int version)
 {
-	const struct entry *entry = first_entry(name), *end = entries + ARRAY_SIZE(entries), **newest;
+	const struct entry *entry = first_entry(name), *end = entries + ARRAY_SIZE(entries),
+			   **newest;
 	struct lookup found = { 0 };
 
 	for (; entry && entry < end && !strcmp(entry->name, name); entry++) {
@@ -72,7 +73,7 @@ static struct lookup look_up(const char *name, int version)
 		newest = &found.newest[entry->variant != legacy];
 		/* The version is compared unsigned: -1 is newer than everything. */
 		if ((unsigned)entry->version <= (unsigned)version &&
-		    (!*newest || entry->version > (*newest)->version))
+			(!*newest || entry->version > (*newest)->version))
 			*newest = entry;
 	}
 	return found;
@@ -88,7 +89,8 @@ CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion
 	if (flags & ~(cuuint64_t)3)
 		return CUDA_ERROR_INVALID_VALUE;
 	found = look_up(symbol, cudaVersion);
-	entry = found.newest[flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && found.has_twin];
+	entry = found.newest[flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM &&
+			     found.has_twin];
 	if (!found.known)
 		status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	else if (!entry)

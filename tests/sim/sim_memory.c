@@ -58,7 +58,8 @@ CUresult sim_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
 	return result;
 }
 
-static CUresult pitch_of(size_t width, size_t height, unsigned element, size_t *pitch, size_t *bytes)
+static CUresult pitch_of(
+	size_t width, size_t height, unsigned element, size_t *pitch, size_t *bytes)
 {
 	if (!width || !height || (element != 4 && element != 8 && element != 16))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -70,12 +71,13 @@ static CUresult pitch_of(size_t width, size_t height, unsigned element, size_t *
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-	unsigned int ElementSizeBytes)
+CUresult sim_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+	size_t Height, unsigned int ElementSizeBytes)
 {
 	size_t pitch, bytes;
-	CUresult result = dptr && pPitch ? pitch_of(WidthInBytes, Height, ElementSizeBytes, &pitch, &bytes) :
-					   CUDA_ERROR_INVALID_VALUE;
+	CUresult result = dptr && pPitch
+				  ? pitch_of(WidthInBytes, Height, ElementSizeBytes, &pitch, &bytes)
+				  : CUDA_ERROR_INVALID_VALUE;
 
 	if (result == CUDA_SUCCESS)
 		result = sim_cuMemAlloc_v2(dptr, bytes);
@@ -88,12 +90,13 @@ CUresult sim_cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigne
 	unsigned int Height, unsigned int ElementSizeBytes)
 {
 	size_t pitch, bytes;
-	CUresult result = dptr && pPitch ? pitch_of(WidthInBytes, Height, ElementSizeBytes, &pitch, &bytes) :
-					   CUDA_ERROR_INVALID_VALUE;
+	CUresult result = dptr && pPitch
+				  ? pitch_of(WidthInBytes, Height, ElementSizeBytes, &pitch, &bytes)
+				  : CUDA_ERROR_INVALID_VALUE;
 
 	if (result == CUDA_SUCCESS)
-		result = bytes > UINT32_MAX ? CUDA_ERROR_OUT_OF_MEMORY :
-					      sim_cuMemAlloc(dptr, (unsigned)bytes);
+		result = bytes > UINT32_MAX ? CUDA_ERROR_OUT_OF_MEMORY
+					    : sim_cuMemAlloc(dptr, (unsigned)bytes);
 	if (result == CUDA_SUCCESS)
 		*pPitch = (unsigned)pitch;
 	return result;
@@ -176,7 +179,8 @@ static CUresult managed_range(CUdeviceptr address, size_t bytes)
 
 	if (!memory_find(address, &found) || found.heap->family != FAMILY_managed || !bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	return bytes > found.start + found.bytes - address ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	return bytes > found.start + found.bytes - address ? CUDA_ERROR_INVALID_VALUE
+							   : CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
@@ -190,17 +194,20 @@ static bool location_is_valid(CUmemLocation location)
 {
 	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return device_get(location.id) != NULL;
-	return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
-		location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+	return location.type == CU_MEM_LOCATION_TYPE_HOST ||
+	       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
-CUresult sim_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
+CUresult sim_cuMemAdvise_v2(
+	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
 	(void)location;
 	return advice ? managed_range(devPtr, count) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult sim_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+CUresult sim_cuMemPrefetchAsync(
+	CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
 {
 	struct stream *stream;
 	CUresult result = stream_of(hStream, &stream);
@@ -220,7 +227,8 @@ CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocati
 	if (flags || !location_is_valid(location))
 		return CUDA_ERROR_INVALID_VALUE;
 	return sim_cuMemPrefetchAsync(devPtr, count,
-		location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU, hStream);
+		location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU,
+		hStream);
 }
 
 /* ---- what was advised is not kept: the answers are those of memory nobody advised on ---- */
@@ -228,31 +236,35 @@ CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocati
 CUresult sim_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute,
 	CUdeviceptr devPtr, size_t count)
 {
-	CUresult result = data && dataSize ? managed_range(devPtr, count) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		data && dataSize ? managed_range(devPtr, count) : CUDA_ERROR_INVALID_VALUE;
 	int value = attribute == CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY ? 0 : CU_DEVICE_INVALID;
 	size_t i;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (attribute < CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY ||
-	    attribute > CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID || dataSize % sizeof(int))
+		attribute > CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID ||
+		dataSize % sizeof(int))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (attribute == CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE ||
-	    attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE)
+		attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE)
 		value = CU_MEM_LOCATION_TYPE_INVALID;
 	for (i = 0; i < dataSize / sizeof(int); i++)
 		((int *)data)[i] = value;
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes,
-	size_t numAttributes, CUdeviceptr devPtr, size_t count)
+CUresult sim_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
+	CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count)
 {
-	CUresult result = data && dataSizes && attributes && numAttributes ? CUDA_SUCCESS :
-									      CUDA_ERROR_INVALID_VALUE;
+	CUresult result = data && dataSizes && attributes && numAttributes
+				  ? CUDA_SUCCESS
+				  : CUDA_ERROR_INVALID_VALUE;
 	size_t i;
 
 	for (i = 0; result == CUDA_SUCCESS && i < numAttributes; i++)
-		result = sim_cuMemRangeGetAttribute(data[i], dataSizes[i], attributes[i], devPtr, count);
+		result = sim_cuMemRangeGetAttribute(
+			data[i], dataSizes[i], attributes[i], devPtr, count);
 	return result;
 }

@@ -23,10 +23,10 @@ enum arena_kind { ARENA_DEVICE, ARENA_MANAGED, ARENA_LOW, ARENA_KINDS };
 
 struct arena {
 	uint64_t base, bytes;
-	uint64_t fresh; /* blocks from here on were never used */
-	intptr_t alias; /* from an address to where its bytes can be touched */
+	uint64_t fresh;        /* blocks from here on were never used */
+	intptr_t alias;        /* from an address to where its bytes can be touched */
 	struct device *device; /* NULL: host memory */
-	bool physical; /* its blocks use up the device */
+	bool physical;         /* its blocks use up the device */
 	pthread_mutex_t *lock;
 	struct block **table; /* by block: the span it belongs to */
 	struct block *bins[SPAN_BINS];
@@ -40,12 +40,12 @@ struct arena {
 
 struct slot {
 	uint32_t bytes; /* as requested; 0: free */
-	uint32_t id; /* of the allocation; of a free slot, the next free one + 1 */
+	uint32_t id;    /* of the allocation; of a free slot, the next free one + 1 */
 };
 
 struct block {
-	struct heap *heap; /* NULL: a free span */
-	struct block *next, *previous; /* of the heap, or of the bin */
+	struct heap *heap;                       /* NULL: a free span */
+	struct block *next, *previous;           /* of the heap, or of the bin */
 	struct block *next_open, *previous_open; /* of the class: those with room */
 	uint64_t start;
 	uint32_t count; /* of 2 MiB blocks */
@@ -64,7 +64,7 @@ struct heap {
 	struct arena *arena;
 	enum sim_family family;
 	struct context *context; /* or */
-	struct pool *pool; /* keeps its physical memory until it is trimmed */
+	struct pool *pool;       /* keeps its physical memory until it is trimmed */
 	struct block *open[CLASSES];
 	struct block *blocks;
 	uint64_t held; /* physical bytes under its spans */
@@ -76,7 +76,7 @@ struct heap {
 /* What an address is. */
 struct found {
 	struct heap *heap;
-	struct arena *arena; /* NULL: mapped or registered memory */
+	struct arena *arena;   /* NULL: mapped or registered memory */
 	struct device *device; /* NULL: host memory */
 	uint64_t start, bytes;
 	uint32_t id;
@@ -113,7 +113,8 @@ void heap_trim(struct heap *heap, uint64_t keep);
 bool memory_find(uint64_t address, struct found *found);
 /* Is it an address that a device may reach? */
 bool memory_known(uint64_t address);
-/* Where bytes of the caller are: device memory is translated and checked, host memory is as it is. */
+/* Where bytes of the caller are: device memory is translated and checked, host memory is as it is.
+ */
 bool memory_bytes(uint64_t address, uint64_t bytes, bool write, void **place);
 
 /* ---- sim_usage.c ---- */

@@ -50,7 +50,8 @@ static CUresult place_globals(struct module *module)
 	struct global *global;
 
 	for (global = module->code.globals; global && result == CUDA_SUCCESS; global = global->next)
-		result = heap_alloc(&module->object.context->owner->globals, global->bytes, &global->address);
+		result = heap_alloc(
+			&module->object.context->owner->globals, global->bytes, &global->address);
 	return result;
 }
 
@@ -225,7 +226,8 @@ CUresult sim_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
+CUresult sim_cuModuleEnumerateFunctions(
+	CUfunction *functions, unsigned int numFunctions, CUmodule mod)
 {
 	struct module *module = object_get(KIND_module, mod);
 	struct function *function;
@@ -254,7 +256,8 @@ CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmo
 	return module ? module_global(module, name, dptr, bytes) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult sim_cuModuleGetGlobal(CUdeviceptr_v1 *dptr, unsigned int *bytes, CUmodule hmod, const char *name)
+CUresult sim_cuModuleGetGlobal(
+	CUdeviceptr_v1 *dptr, unsigned int *bytes, CUmodule hmod, const char *name)
 {
 	CUdeviceptr address;
 	size_t size;

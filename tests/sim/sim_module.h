@@ -62,7 +62,8 @@ void module_close(struct module *module);
 CUresult module_function(struct module *module, const char *name, struct function **function);
 struct function *function_new(const char *name, struct context *context);
 void function_delete(struct function *function);
-CUresult module_global(struct module *module, const char *name, CUdeviceptr *address, size_t *bytes);
+CUresult module_global(
+	struct module *module, const char *name, CUdeviceptr *address, size_t *bytes);
 CUresult read_file(const char *path, void **image);
 
 /* A function or a kernel cast to one. */

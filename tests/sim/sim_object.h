@@ -45,7 +45,7 @@ struct object {
 struct slab {
 	char *base;
 	_Atomic size_t used; /* bytes handed out at least once */
-	size_t stride; /* a power of two */
+	size_t stride;       /* a power of two */
 	struct object *first_free, *last_free;
 	size_t free;
 	size_t live;
@@ -66,7 +66,7 @@ static inline void *object_get(enum kind kind, const void *handle)
 	struct object *object = (struct object *)handle;
 
 	if (offset >= atomic_load_explicit(&slab->used, memory_order_relaxed) ||
-	    (offset & (slab->stride - 1)))
+		(offset & (slab->stride - 1)))
 		return NULL;
 	return object->alive ? object : NULL;
 }

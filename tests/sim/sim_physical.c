@@ -1,8 +1,8 @@
 /*
  * sim_physical.c - physical memory by handle: created, shared between processes, multicast.
  *
- * What travels between processes is the memfd itself. Its name says which device it is of. The process
- * that created it pays for it as long as it holds it; an importer does not.
+ * What travels between processes is the memfd itself. Its name says which device it is of. The
+ * process that created it pays for it as long as it holds it; an importer does not.
  */
 #include "sim_physical.h"
 
@@ -71,7 +71,8 @@ int physical_file(struct physical *physical)
 
 	if (physical->fd >= 0 || physical->multicast)
 		return physical->fd;
-	snprintf(name, sizeof(name), FILE_NAME "%d", physical->device ? physical->device->index : -1);
+	snprintf(name, sizeof(name), FILE_NAME "%d",
+		physical->device ? physical->device->index : -1);
 	fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd >= 0 && ftruncate(fd, (off_t)physical->bytes)) {
 		close(fd);
@@ -107,15 +108,16 @@ static CUresult check(const CUmemAllocationProp *prop, struct device **device)
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!locate(&prop->location, device))
-		return prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE :
-									    CUDA_ERROR_INVALID_VALUE;
+		return prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE
+			       ? CUDA_ERROR_INVALID_DEVICE
+			       : CUDA_ERROR_INVALID_VALUE;
 	if (prop->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
-	unsigned long long flags)
+CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+	const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	struct physical *physical;
 	struct device *device;
@@ -170,8 +172,8 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
 	return result;
 }
 
-CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
-	CUmemGenericAllocationHandle handle)
+CUresult sim_cuMemGetAllocationPropertiesFromHandle(
+	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
 	struct physical *physical = physical_get(handle);
 
@@ -183,14 +185,15 @@ CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 
 /* ---- between processes ---- */
 
-CUresult sim_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
-	CUmemAllocationHandleType handleType, unsigned long long flags)
+CUresult sim_cuMemExportToShareableHandle(void *shareableHandle,
+	CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType,
+	unsigned long long flags)
 {
 	struct physical *physical = physical_get(handle);
 	int fd;
 
 	if (!shareableHandle || !physical || flags || physical->multicast ||
-	    !(handleType & physical->props.requestedHandleTypes))
+		!(handleType & physical->props.requestedHandleTypes))
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&vmm_lock);
 	fd = physical_file(physical) >= 0 ? fcntl(physical->fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -251,7 +254,8 @@ static struct physical *import(int fd)
 	physical->imported = true;
 	physical->props = (CUmemAllocationProp){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-		.location = { .type = index >= 0 ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST } };
+		.location = { .type = index >= 0 ? CU_MEM_LOCATION_TYPE_DEVICE
+						 : CU_MEM_LOCATION_TYPE_HOST } };
 	physical->props.location.id = index >= 0 ? devices[index].ordinal : 0;
 	return physical;
 }
@@ -274,11 +278,13 @@ CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle
 
 /* ---- multicast: a handle without memory, bound to that of others ---- */
 
-CUresult sim_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
+CUresult sim_cuMulticastCreate(
+	CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
 {
 	struct physical *physical;
 
-	if (!mcHandle || !prop || !prop->numDevices || !prop->size || prop->size % SIM_BLOCK || prop->flags)
+	if (!mcHandle || !prop || !prop->numDevices || !prop->size || prop->size % SIM_BLOCK ||
+		prop->flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	physical = object_new(KIND_physical, NULL);
 	if (!physical)
@@ -291,8 +297,8 @@ CUresult sim_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUm
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop,
-	CUmulticastGranularity_flags option)
+CUresult sim_cuMulticastGetGranularity(
+	size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option)
 {
 	if (!granularity || !prop || option > CU_MULTICAST_GRANULARITY_RECOMMENDED)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -306,7 +312,8 @@ static CUresult multicast(CUmemGenericAllocationHandle handle, size_t offset, si
 
 	if (!physical || !physical->multicast || offset % SIM_BLOCK || size % SIM_BLOCK)
 		return CUDA_ERROR_INVALID_VALUE;
-	return size > physical->bytes || offset > physical->bytes - size ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	return size > physical->bytes || offset > physical->bytes - size ? CUDA_ERROR_INVALID_VALUE
+									 : CUDA_SUCCESS;
 }
 
 CUresult sim_cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev)
@@ -315,17 +322,19 @@ CUresult sim_cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevic
 }
 
 CUresult sim_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
-	CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, unsigned long long flags)
+	CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+	unsigned long long flags)
 {
 	struct physical *physical = physical_get(memHandle);
 
-	if (!physical || physical->multicast || memOffset % SIM_BLOCK || size > physical->bytes || flags || !size)
+	if (!physical || physical->multicast || memOffset % SIM_BLOCK || size > physical->bytes ||
+		flags || !size)
 		return CUDA_ERROR_INVALID_VALUE;
 	return multicast(mcHandle, mcOffset, size);
 }
 
-CUresult sim_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr,
-	size_t size, unsigned long long flags)
+CUresult sim_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+	CUdeviceptr memptr, size_t size, unsigned long long flags)
 {
 	struct found found;
 
@@ -334,7 +343,8 @@ CUresult sim_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t m
 	return multicast(mcHandle, mcOffset, size);
 }
 
-CUresult sim_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size)
+CUresult sim_cuMulticastUnbind(
+	CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size)
 {
 	return device_get(dev) ? multicast(mcHandle, mcOffset, size) : CUDA_ERROR_INVALID_DEVICE;
 }

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-
 static bool is_host(const struct found *found)
 {
 	return !found->heap || found->heap->family == FAMILY_host;
@@ -37,7 +36,8 @@ static bool may_be_sent(const struct found *found)
 		memcpy(data, &typed, sizeof(typed)); \
 	} while (0)
 
-static CUresult answer(void *data, CUpointer_attribute attribute, CUdeviceptr ptr, const struct found *found)
+static CUresult answer(
+	void *data, CUpointer_attribute attribute, CUdeviceptr ptr, const struct found *found)
 {
 	bool host = is_host(found);
 
@@ -135,8 +135,8 @@ static size_t attribute_bytes(CUpointer_attribute attribute)
 }
 
 /* Several at once never fail for an address CUDA does not know: the answers are zero then. */
-CUresult sim_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
-	void **data, CUdeviceptr ptr)
+CUresult sim_cuPointerGetAttributes(
+	unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
 {
 	struct found found;
 	unsigned i;
@@ -155,7 +155,8 @@ CUresult sim_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attrib
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+CUresult sim_cuPointerSetAttribute(
+	const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	struct found found;
 

@@ -93,7 +93,8 @@ static void settle(struct pool *pool, const struct stream *stream)
 	pthread_mutex_unlock(&lock);
 }
 
-static CUresult free_later(struct pool *pool, CUdeviceptr address, struct stream *stream, uint64_t when)
+static CUresult free_later(
+	struct pool *pool, CUdeviceptr address, struct stream *stream, uint64_t when)
 {
 	struct pending *pending = malloc(sizeof(*pending));
 
@@ -129,13 +130,16 @@ CUresult pool_alloc(struct pool *pool, uint64_t bytes, struct stream *stream, CU
 }
 
 /* In a capture it is a node: the graph owns the memory, at an address that is fixed now. */
-static CUresult capture_alloc(struct node *node, struct pool *pool, uint64_t bytes, CUdeviceptr *dptr)
+static CUresult capture_alloc(
+	struct node *node, struct pool *pool, uint64_t bytes, CUdeviceptr *dptr)
 {
-	node->is.alloc = (CUDA_MEM_ALLOC_NODE_PARAMS){ .poolProps = pool->props, .bytesize = bytes };
+	node->is.alloc =
+		(CUDA_MEM_ALLOC_NODE_PARAMS){ .poolProps = pool->props, .bytesize = bytes };
 	return graph_reserve(node, pool->device, dptr);
 }
 
-static CUresult alloc_from(struct pool *pool, CUdeviceptr *dptr, size_t bytes, struct stream *stream)
+static CUresult alloc_from(
+	struct pool *pool, CUdeviceptr *dptr, size_t bytes, struct stream *stream)
 {
 	struct node *node;
 	CUresult result;
@@ -158,7 +162,8 @@ CUresult sim_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStrea
 	return alloc_from(stream->object.context->device->current_pool, dptr, bytesize, stream);
 }
 
-CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+CUresult sim_cuMemAllocFromPoolAsync(
+	CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
 	struct stream *stream;
 	CUresult result = stream_of(hStream, &stream);
@@ -212,7 +217,8 @@ static bool location_is_valid(const CUmemLocation *location, struct device **dev
 		*device = device_get(location->id);
 		return *device != NULL;
 	}
-	return location->type == CU_MEM_LOCATION_TYPE_HOST || location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	return location->type == CU_MEM_LOCATION_TYPE_HOST ||
+	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
 }
 
 CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
@@ -221,7 +227,7 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps
 	struct pool *opened;
 
 	if (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-	    !location_is_valid(&poolProps->location, &device))
+		!location_is_valid(&poolProps->location, &device))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (poolProps->handleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -232,7 +238,8 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps
 	return CUDA_SUCCESS;
 }
 
-/* Its device falls back to the default pool; its memory stays until the last allocation is freed. */
+/* Its device falls back to the default pool; its memory stays until the last allocation is freed.
+ */
 CUresult sim_cuMemPoolDestroy(CUmemoryPool handle)
 {
 	struct pool *pool = pool_get(handle);
@@ -278,7 +285,7 @@ static uint64_t *wide_attribute(struct pool *pool, CUmemPool_attribute attr)
 static bool is_narrow(CUmemPool_attribute attr)
 {
 	return attr >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
-		attr <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+	       attr <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 }
 
 CUresult sim_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value)
@@ -344,7 +351,8 @@ CUresult sim_cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map,
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
+CUresult sim_cuMemPoolGetAccess(
+	CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
 {
 	struct pool *pool = pool_get(memPool);
 	struct device *device;

@@ -21,7 +21,8 @@ struct token {
 	int32_t pid, fd, device;
 	uint64_t offset, bytes;
 };
-_Static_assert(sizeof(struct token) <= sizeof(CUmemPoolPtrExportData), "exported data holds all of it");
+_Static_assert(
+	sizeof(struct token) <= sizeof(CUmemPoolPtrExportData), "exported data holds all of it");
 
 static struct pool *pool_get(CUmemoryPool handle)
 {
@@ -38,8 +39,8 @@ CUresult sim_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool han
 	int fd;
 
 	if (!handle_out || !pool || !pool->device || flags ||
-	    handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-	    !(pool->props.handleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		!(pool->props.handleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return CUDA_ERROR_INVALID_VALUE;
 	token.device = pool->device->index;
 	fd = memfd_create("sim-pool", MFD_CLOEXEC);
@@ -58,8 +59,8 @@ CUresult sim_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *ha
 	struct pool *pool;
 
 	if (!pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-	    pread((int)(intptr_t)handle, &token, sizeof(token), 0) != (ssize_t)sizeof(token) ||
-	    token.magic != MAGIC || token.device < 0 || token.device >= device_count)
+		pread((int)(intptr_t)handle, &token, sizeof(token), 0) != (ssize_t)sizeof(token) ||
+		token.magic != MAGIC || token.device < 0 || token.device >= device_count)
 		return CUDA_ERROR_INVALID_VALUE;
 	props.location.id = devices[token.device].ordinal;
 	pool = pool_open(&devices[token.device], &props);
@@ -76,13 +77,14 @@ CUresult sim_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdev
 	struct found found;
 	uint64_t start;
 
-	if (!shareData_out || !memory_find(ptr, &found) || !found.heap->pool || !found.device || found.freeing)
+	if (!shareData_out || !memory_find(ptr, &found) || !found.heap->pool || !found.device ||
+		found.freeing)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!(found.heap->pool->props.handleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(found.arena->lock);
-	token.fd = span_share(found.arena, found.arena->table[(found.start - found.arena->base) / SIM_BLOCK],
-		&start);
+	token.fd = span_share(found.arena,
+		found.arena->table[(found.start - found.arena->base) / SIM_BLOCK], &start);
 	pthread_mutex_unlock(found.arena->lock);
 	if (token.fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -94,8 +96,8 @@ CUresult sim_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdev
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool handle,
-	CUmemPoolPtrExportData *shareData)
+CUresult sim_cuMemPoolImportPointer(
+	CUdeviceptr *ptr_out, CUmemoryPool handle, CUmemPoolPtrExportData *shareData)
 {
 	struct pool *pool = pool_get(handle);
 	struct token token;
@@ -121,13 +123,15 @@ CUresult sim_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool handle,
 
 static CUresult located(CUmemLocation *location, CUmemAllocationType type, struct device **device)
 {
-	if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+		location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	*device = device_get(location->id);
 	return *device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUresult sim_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
+CUresult sim_cuMemGetDefaultMemPool(
+	CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
 {
 	struct device *device;
 	CUresult result = pool_out ? located(location, type, &device) : CUDA_ERROR_INVALID_VALUE;

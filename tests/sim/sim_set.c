@@ -20,7 +20,8 @@ static void fill(void *place, unsigned value, unsigned element, size_t count)
 			((uint32_t *)place)[i] = value;
 }
 
-CUresult set_rect(CUdeviceptr to, size_t pitch, unsigned value, unsigned element, size_t width, size_t height)
+CUresult set_rect(
+	CUdeviceptr to, size_t pitch, unsigned value, unsigned element, size_t width, size_t height)
 {
 	size_t bytes, y;
 	void *place;
@@ -37,8 +38,8 @@ CUresult set_rect(CUdeviceptr to, size_t pitch, unsigned value, unsigned element
 	return CUDA_SUCCESS;
 }
 
-static CUresult set_async(CUdeviceptr to, size_t pitch, unsigned value, unsigned element, size_t width,
-	size_t height, CUstream handle)
+static CUresult set_async(CUdeviceptr to, size_t pitch, unsigned value, unsigned element,
+	size_t width, size_t height, CUstream handle)
 {
 	struct stream *stream;
 	struct node *node;
@@ -48,7 +49,8 @@ static CUresult set_async(CUdeviceptr to, size_t pitch, unsigned value, unsigned
 		return result;
 	if (capture_node(stream, CU_GRAPH_NODE_TYPE_MEMSET, &node, &result)) {
 		if (node)
-			node->is.set = (CUDA_MEMSET_NODE_PARAMS){ to, pitch, value, element, width, height };
+			node->is.set = (CUDA_MEMSET_NODE_PARAMS){ to, pitch, value, element, width,
+				height };
 		return result;
 	}
 	result = set_rect(to, pitch, value, element, width, height);
@@ -57,8 +59,8 @@ static CUresult set_async(CUdeviceptr to, size_t pitch, unsigned value, unsigned
 	return result;
 }
 
-static CUresult set(CUdeviceptr to, size_t pitch, unsigned value, unsigned element, size_t width,
-	size_t height)
+static CUresult set(
+	CUdeviceptr to, size_t pitch, unsigned value, unsigned element, size_t width, size_t height)
 {
 	struct context *context;
 	CUresult result = context_current(&context);
@@ -78,17 +80,18 @@ static CUresult set(CUdeviceptr to, size_t pitch, unsigned value, unsigned eleme
 	{ \
 		return set(dstDevice, 0, value, bits / 8, N, 1); \
 	} \
-	CUresult sim_cuMemsetD##bits##Async(CUdeviceptr dstDevice, type value, size_t N, CUstream hStream) \
+	CUresult sim_cuMemsetD##bits##Async( \
+		CUdeviceptr dstDevice, type value, size_t N, CUstream hStream) \
 	{ \
 		return set_async(dstDevice, 0, value, bits / 8, N, 1, hStream); \
 	} \
-	CUresult sim_cuMemsetD2D##bits(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, type value, \
-		unsigned int Width, unsigned int Height) \
+	CUresult sim_cuMemsetD2D##bits(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, \
+		type value, unsigned int Width, unsigned int Height) \
 	{ \
 		return set(dstDevice, dstPitch, value, bits / 8, Width, Height); \
 	} \
-	CUresult sim_cuMemsetD2D##bits##_v2(CUdeviceptr dstDevice, size_t dstPitch, type value, \
-		size_t Width, size_t Height) \
+	CUresult sim_cuMemsetD2D##bits##_v2( \
+		CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width, size_t Height) \
 	{ \
 		return set(dstDevice, dstPitch, value, bits / 8, Width, Height); \
 	} \

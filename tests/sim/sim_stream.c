@@ -30,7 +30,7 @@ static struct stream *own_stream(struct context *context)
 	struct stream *stream = sim_thread.own_stream;
 
 	if (!stream || !stream->object.alive || stream->object.context != context ||
-	    stream->thread != sim_thread_id())
+		stream->thread != sim_thread_id())
 		stream = sim_thread.own_stream = find_own(context);
 	return stream;
 }
@@ -45,7 +45,8 @@ CUresult stream_of(CUstream handle, struct stream **stream)
 		if (!*stream)
 			return CUDA_ERROR_INVALID_HANDLE;
 		/* Streams survive a green context, of no use. */
-		return (*stream)->object.context->active ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+		return (*stream)->object.context->active ? CUDA_SUCCESS
+							 : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}
 	result = context_current(&context);
 	if (result != CUDA_SUCCESS)
@@ -269,7 +270,8 @@ CUresult sim_cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 	return result;
 }
 
-CUresult sim_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)
+CUresult sim_cuStreamAttachMemAsync(
+	CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)
 {
 	struct stream *stream;
 	struct found found;
@@ -306,7 +308,8 @@ static CUstreamAttrValue *attribute(struct stream *stream, CUstreamAttrID attr)
 	}
 }
 
-CUresult sim_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
+CUresult sim_cuStreamGetAttribute(
+	CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
 {
 	struct stream *stream;
 	CUresult result = stream_of(hStream, &stream);
@@ -319,7 +322,8 @@ CUresult sim_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstrea
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)
+CUresult sim_cuStreamSetAttribute(
+	CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)
 {
 	struct stream *stream;
 	CUresult result = stream_of(hStream, &stream);

@@ -20,7 +20,7 @@ struct stream {
 	unsigned flags;
 	int priority;
 	unsigned long long id;
-	bool blocking; /* waits for the legacy stream and is waited for by it */
+	bool blocking;   /* waits for the legacy stream and is waited for by it */
 	uint64_t thread; /* of a per-thread default stream */
 	sim_count ready; /* 0 or in the past: idle */
 	sim_count hosts_submitted, hosts_done; /* host callbacks */
@@ -35,7 +35,7 @@ struct event {
 	bool recorded;
 	uint64_t when; /* it is complete from then on, if also ... */
 	struct stream *stream;
-	uint64_t hosts; /* ... so many of the stream's callbacks are done */
+	uint64_t hosts;          /* ... so many of the stream's callbacks are done */
 	struct capture *capture; /* recorded by it, after ... */
 	struct tails tails;
 };

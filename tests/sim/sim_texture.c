@@ -49,7 +49,8 @@ CUresult sim_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC
 	const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
 {
 	struct texture *texture;
-	CUresult result = pTexObject && pTexDesc ? texture_open(&texture, pResDesc) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result = pTexObject && pTexDesc ? texture_open(&texture, pResDesc)
+						 : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -91,7 +92,8 @@ CUresult sim_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject 
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject)
+CUresult sim_cuTexObjectGetResourceViewDesc(
+	CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject)
 {
 	struct texture *texture = texture_get(texObject, false);
 
@@ -104,8 +106,9 @@ CUresult sim_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDes
 CUresult sim_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
 {
 	struct texture *surface;
-	CUresult result = pSurfObject && pResDesc && pResDesc->resType == CU_RESOURCE_TYPE_ARRAY ?
-		texture_open(&surface, pResDesc) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result = pSurfObject && pResDesc && pResDesc->resType == CU_RESOURCE_TYPE_ARRAY
+				  ? texture_open(&surface, pResDesc)
+				  : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -193,7 +196,8 @@ CUresult sim_cuTexRefDestroy(CUtexref hTexRef)
 	if (!(condition)) \
 	return CUDA_ERROR_INVALID_VALUE
 
-CUresult sim_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes)
+CUresult sim_cuTexRefSetAddress_v2(
+	size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes)
 {
 	TEXREF_OR_RETURN(hTexRef, !dptr || memory_known(dptr));
 	(void)bytes;
@@ -203,16 +207,16 @@ CUresult sim_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdevic
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr,
-	size_t Pitch)
+CUresult sim_cuTexRefSetAddress2D_v3(
+	CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch)
 {
 	TEXREF_OR_RETURN(hTexRef, desc && memory_known(dptr) && Pitch);
 	texref->address = dptr;
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr,
-	size_t Pitch)
+CUresult sim_cuTexRefSetAddress2D_v2(
+	CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch)
 {
 	return sim_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch);
 }
@@ -226,7 +230,8 @@ CUresult sim_cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref hTexRef)
 
 CUresult sim_cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags)
 {
-	TEXREF_OR_RETURN(hTexRef, object_get(KIND_array, hArray) && Flags == CU_TRSA_OVERRIDE_FORMAT);
+	TEXREF_OR_RETURN(
+		hTexRef, object_get(KIND_array, hArray) && Flags == CU_TRSA_OVERRIDE_FORMAT);
 	texref->array = hArray;
 	return CUDA_SUCCESS;
 }

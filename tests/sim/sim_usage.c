@@ -1,5 +1,6 @@
 /*
- * sim_usage.c - how much of each device is used, by this process and by all that share the truth file.
+ * sim_usage.c - how much of each device is used, by this process and by all that share the truth
+ * file.
  *
  * Own figures have one writer at a time (the device's lock is held), so they need no locked
  * instruction. The shared ones do, and only with a truth file. See truth.h.
@@ -55,7 +56,7 @@ static struct flock row_lock(int row)
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
 	lock.l_start = (off_t)offsetof(struct sim_truth, process) +
-		(off_t)row * (off_t)sizeof(struct sim_truth_process);
+		       (off_t)row * (off_t)sizeof(struct sim_truth_process);
 	lock.l_len = sizeof(struct sim_truth_process);
 	return lock;
 }
@@ -91,7 +92,8 @@ static void reap(void)
 	if (fd < 0)
 		return;
 	for (i = 0; i < SIM_TRUTH_PROCESSES; i++)
-		if (truth->process[i].state == ROW_LIVE && &truth->process[i] != own && row_is_dead(fd, i))
+		if (truth->process[i].state == ROW_LIVE && &truth->process[i] != own &&
+			row_is_dead(fd, i))
 			reap_row(&truth->process[i]);
 	close(fd);
 }
@@ -110,12 +112,15 @@ static uint64_t start_time(void)
 	text[length] = 0;
 	field = strrchr(text, ')');
 	if (field)
-		sscanf(field + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		sscanf(field + 1,
+			" %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+			"%*d %llu",
 			&ticks);
 	return ticks;
 }
 
-/* A free row, or the first dead one where all were used. The lock decides between two that want it. */
+/* A free row, or the first dead one where all were used. The lock decides between two that want it.
+ */
 static struct sim_truth_process *take_row(int fd)
 {
 	struct flock lock;
@@ -124,7 +129,8 @@ static struct sim_truth_process *take_row(int fd)
 	for (want = ROW_FREE; want <= ROW_REAPED; want += ROW_REAPED - ROW_FREE)
 		for (i = 0; i < SIM_TRUTH_PROCESSES; i++) {
 			lock = row_lock(i);
-			if (truth->process[i].state != (uint32_t)want || fcntl(fd, F_OFD_SETLK, &lock))
+			if (truth->process[i].state != (uint32_t)want ||
+				fcntl(fd, F_OFD_SETLK, &lock))
 				continue;
 			if (truth->process[i].state == (uint32_t)want)
 				return &truth->process[i];
@@ -187,7 +193,8 @@ bool usage_open(void)
 	if (*knobs.truth && owner != getpid()) {
 		fd = open(knobs.truth, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 		if (fd < 0 || !attach(fd)) {
-			fprintf(stderr, "simulated driver: CUWARD_SIM_TRUTH: cannot use '%s'\n", knobs.truth);
+			fprintf(stderr, "simulated driver: CUWARD_SIM_TRUTH: cannot use '%s'\n",
+				knobs.truth);
 			abort();
 		}
 		close(fd); /* the mapping keeps the open file, and so the lock */

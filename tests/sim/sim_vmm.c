@@ -12,7 +12,7 @@
 struct mapping {
 	uint64_t start, bytes;
 	struct physical *physical; /* NULL: a file of somebody else */
-	void *place; /* where its bytes can be touched */
+	void *place;               /* where its bytes can be touched */
 	CUmemAccess_flags access[SIM_DEVICES];
 	bool accessible;
 	uint32_t id;
@@ -22,7 +22,7 @@ struct reservation {
 	struct reservation *next;
 	uint64_t start, bytes;
 	struct mapping **blocks; /* by 2 MiB */
-	struct device *device; /* of a mapped file, which owns all of it */
+	struct device *device;   /* of a mapped file, which owns all of it */
 	void *alias; /* where the bytes are if programs must not read them, else start */
 };
 
@@ -107,8 +107,8 @@ static void unreserve(struct reservation **place)
 	drop(old);
 }
 
-CUresult sim_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
-	unsigned long long flags)
+CUresult sim_cuMemAddressReserve(
+	CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
 {
 	struct reservation *new;
 
@@ -139,7 +139,7 @@ CUresult sim_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	pthread_mutex_lock(&vmm_lock);
 	place = reservation_at(ptr);
 	if (place && (*place)->start == ptr && (*place)->bytes == size && !(*place)->device &&
-	    is_empty(*place)) {
+		is_empty(*place)) {
 		unreserve(place);
 		result = CUDA_SUCCESS;
 	}
@@ -160,8 +160,8 @@ bool vmm_find(uint64_t address, struct found *found)
 	if (mapping) {
 		found->heap = mapping->physical ? &vmm_heap : &imported_heap;
 		found->arena = NULL;
-		found->device = mapping->physical ? mapping->physical->device :
-						    (*reservation_at(address))->device;
+		found->device = mapping->physical ? mapping->physical->device
+						  : (*reservation_at(address))->device;
 		found->start = mapping->start;
 		found->bytes = mapping->bytes;
 		found->id = mapping->id;
@@ -210,7 +210,8 @@ static void *show(const struct reservation *reservation, uint64_t address, uint6
 {
 	char *place = (char *)reservation->alias + (address - reservation->start);
 
-	place = mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
+	place = mmap(
+		place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
 	return place == MAP_FAILED ? NULL : place;
 }
 
@@ -243,7 +244,10 @@ static CUresult map(struct reservation *reservation, uint64_t start, uint64_t by
 		free(mapping);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*mapping = (struct mapping){ .start = start, .bytes = bytes, .physical = physical, .place = place,
+	*mapping = (struct mapping){ .start = start,
+		.bytes = bytes,
+		.physical = physical,
+		.place = place,
 		.id = next_id++ };
 	for (i = 0; i < bytes / SIM_BLOCK; i++)
 		reservation->blocks[first + i] = mapping;
@@ -265,14 +269,15 @@ static void unmap(struct reservation *reservation, struct mapping *mapping)
 	free(mapping);
 }
 
-CUresult sim_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-	unsigned long long flags)
+CUresult sim_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
+	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	struct physical *physical = physical_get(handle);
 	struct reservation **place;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
-	if (!physical || !size || size % SIM_BLOCK || ptr % SIM_BLOCK || offset || flags || size > physical->bytes)
+	if (!physical || !size || size % SIM_BLOCK || ptr % SIM_BLOCK || offset || flags ||
+		size > physical->bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&vmm_lock);
 	place = reservation_at(ptr);
@@ -357,11 +362,13 @@ CUresult sim_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc 
 	return result;
 }
 
-CUresult sim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+CUresult sim_cuMemGetAccess(
+	unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
 	struct mapping *mapping;
 
-	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !device_get(location->id))
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+		!device_get(location->id))
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&vmm_lock);
 	mapping = mapping_at(ptr);
@@ -391,7 +398,8 @@ CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, v
 
 /* ---- somebody else's bytes ---- */
 
-CUresult vmm_map_file(int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address)
+CUresult vmm_map_file(
+	int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address)
 {
 	uint64_t whole_bytes = round_up(bytes, SIM_BLOCK);
 	struct reservation *new = reserve(0, whole_bytes, SIM_BLOCK);

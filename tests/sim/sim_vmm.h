@@ -1,7 +1,8 @@
 /*
  * sim_vmm.h - memory that was mapped by hand: physical handles, reserved addresses, mappings.
  *
- * A physical handle is a memfd, so that its bytes are the same wherever it is mapped, in whichever process.
+ * A physical handle is a memfd, so that its bytes are the same wherever it is mapped, in whichever
+ * process.
  */
 #ifndef SIM_VMM_H
 #define SIM_VMM_H
@@ -14,11 +15,11 @@ struct physical {
 	struct device *device; /* NULL: host memory */
 	uint64_t bytes;
 	CUmemAllocationProp props;
-	int fd; /* -1: not touched yet */
+	int fd;                     /* -1: not touched yet */
 	unsigned handles, mappings; /* what keeps it */
-	bool imported; /* another process pays */
-	bool multicast; /* no memory of its own */
-	uint64_t inode; /* of the memfd: what was imported is recognised by it */
+	bool imported;              /* another process pays */
+	bool multicast;             /* no memory of its own */
+	uint64_t inode;             /* of the memfd: what was imported is recognised by it */
 };
 
 /* Is the address mapped, and what is there? */
@@ -28,8 +29,10 @@ void *vmm_bytes(uint64_t address, uint64_t bytes);
 /* Is it an address that cuMemAddressReserve gave? */
 bool vmm_reserved(uint64_t address);
 
-/* Map this file's bytes at addresses of the driver's choice (for IPC and external memory), and undo it. */
-CUresult vmm_map_file(int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address);
+/* Map this file's bytes at addresses of the driver's choice (for IPC and external memory), and undo
+ * it. */
+CUresult vmm_map_file(
+	int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address);
 CUresult vmm_unmap_file(CUdeviceptr address);
 
 extern struct heap vmm_heap, imported_heap;

@@ -1,11 +1,12 @@
 /*
- * truth.h - what the simulated driver knows about its memory, laid out in the file CUWARD_SIM_TRUTH.
+ * truth.h - what the simulated driver knows about its memory, laid out in the file
+ * CUWARD_SIM_TRUTH.
  *
  * Processes that name the same file share the devices: one fills them, the next runs out. Each
  * process writes only to its own row, at every change and straight into the mapping, so a process
- * that is killed leaves its truth behind. It holds an open-file-description lock on the bytes of its row;
- * a row without that lock belongs to a dead process, whose memory the next one to look gives back.
- * `build/sim/truth FILE` prints all of this as key=value lines.
+ * that is killed leaves its truth behind. It holds an open-file-description lock on the bytes of
+ * its row; a row without that lock belongs to a dead process, whose memory the next one to look
+ * gives back. `build/sim/truth FILE` prints all of this as key=value lines.
  */
 #ifndef SIM_TRUTH_H
 #define SIM_TRUTH_H
@@ -65,7 +66,7 @@ struct sim_truth_process {
 	sim_count graph_launches;
 	sim_count copies;
 	sim_count synchronised; /* streams, contexts and events waited for */
-	sim_count bad_frees; /* frees of something that is not live */
+	sim_count bad_frees;    /* frees of something that is not live */
 	struct sim_truth_usage device[SIM_TRUTH_DEVICES];
 };
 

@@ -2,7 +2,8 @@
 /*
  * test_sim_lookup.c - the simulated driver's cuGetProcAddress, by the rules measured on a real one.
  *
- * The libraries are found in $B, else in build. Each is opened on its own: their names are the same.
+ * The libraries are found in $B, else in build. Each is opened on its own: their names are the
+ * same.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -28,7 +29,8 @@ static int open_driver(void **state)
 	const char *build = getenv("B");
 	char path[4096];
 
-	snprintf(path, sizeof(path), "%s/sim/%s/libcuda.so.1", build ? build : "build", (const char *)*state);
+	snprintf(path, sizeof(path), "%s/sim/%s/libcuda.so.1", build ? build : "build",
+		(const char *)*state);
 	driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!driver)
 		fprintf(stderr, "%s\n", dlerror());
@@ -143,7 +145,9 @@ static void old_driver_has_none(void **state)
 
 /* The profile is the initial state of a test. */
 #define ON(profile, test) \
-	{ profile " " #test, test, open_driver, close_driver, (void *)profile }
+	{ \
+		profile " " #test, test, open_driver, close_driver, (void *)profile \
+	}
 
 int main(void)
 {

@@ -1,9 +1,9 @@
 /*
  * truth.c - print a truth file as key=value lines: `truth FILE [KEY]`.
  *
- * device.N.KEY is what the device holds for all live processes; process.P.KEY and process.P.device.N.KEY
- * are of one process (P counts from 0 in order of first use), dead or alive. With a KEY only its value
- * is printed, and the exit status is 1 if there is no such key.
+ * device.N.KEY is what the device holds for all live processes; process.P.KEY and
+ * process.P.device.N.KEY are of one process (P counts from 0 in order of first use), dead or alive.
+ * With a KEY only its value is printed, and the exit status is 1 if there is no such key.
  */
 #include "truth.h"
 
@@ -68,7 +68,8 @@ static bool is_alive(int fd, const struct sim_truth *truth, int row)
 	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
-static void print_process(int number, struct sim_truth_process *process, bool alive, unsigned devices)
+static void print_process(
+	int number, struct sim_truth_process *process, bool alive, unsigned devices)
 {
 	char prefix[64];
 	unsigned i;
@@ -129,13 +130,15 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	truth = mmap(NULL, sizeof(*truth), PROT_READ, MAP_SHARED, fd, 0);
-	if (truth == MAP_FAILED || truth->magic != SIM_TRUTH_MAGIC || truth->version != SIM_TRUTH_VERSION) {
+	if (truth == MAP_FAILED || truth->magic != SIM_TRUTH_MAGIC ||
+		truth->version != SIM_TRUTH_VERSION) {
 		fprintf(stderr, "truth: %s: not a truth file of this version\n", argv[1]);
 		return 2;
 	}
 	print_devices(fd, truth);
 	for (row = 0; row < SIM_TRUTH_PROCESSES; row++)
 		if (truth->process[row].state != ROW_FREE)
-			print_process(number++, &truth->process[row], is_alive(fd, truth, row), truth->devices);
+			print_process(number++, &truth->process[row], is_alive(fd, truth, row),
+				truth->devices);
 	return wanted && !found;
 }
