@@ -1,0 +1,105 @@
+# client.bash - run an unmodified program bare and under cuward, and compare what happened.
+#
+#	bare NAME COMMAND...    on the simulated driver alone
+#	warded NAME COMMAND...  under cuward run --sim --trace --report; options in $with
+#
+# Both leave NAME.out, NAME.err and NAME.calls (the driver's log: pid tid symbol result caller) and
+# set $status; warded also leaves NAME.json (the report), NAME.trace and NAME.timeline.
+
+client_setup() {
+	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
+	command -v lttng-sessiond >/dev/null || skip "no lttng-sessiond"
+	cd "$BATS_TEST_TMPDIR"
+	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	sim=$B/sim
+	profile=
+	with=
+	MiB=$((1 << 20))
+}
+
+client_teardown() {
+	[ -z "$(find state -type f -not -name 'slots.*' 2>/dev/null)" ]
+}
+
+# use_profile 12.2: a driver of that version.
+use_profile() {
+	profile==$1
+	sim=$B/sim/$1
+}
+
+bare() {
+	local name=$1
+	shift
+	status=0
+	CUWARD_SIM_CALL_LOG=$name.calls LD_LIBRARY_PATH=$sim "$@" >$name.out 2>$name.err || status=$?
+	echo "bare: status $status"
+	tail -n 20 $name.err
+}
+
+warded() {
+	local name=$1
+	shift
+	status=0
+	CUWARD_SIM_CALL_LOG=$name.calls "$B/cuward" run --sim$profile $with --trace=$name.trace \
+		--report $name.json -- "$@" >$name.out 2>$name.err 3>&- || status=$?
+	echo "warded: status $status"
+	tail -n 20 $name.err
+	"$B/cuward" timeline --json $name.trace >$name.timeline
+}
+
+# What the program itself wrote to stderr, without cuward's lines and with addresses made alike.
+words_of() { sed '/^cuward: /d; s/0x[0-9a-f]*/0x/g' "$1.err"; }
+
+# ask FILE FILTER VALUE: what jq finds there.
+ask() {
+	answer=$(jq -c "$2" "$1")
+	echo "$1: $2 is $answer"
+	[ "$answer" = "$3" ]
+}
+
+# symbol count errors, from the driver's log and from a report. How often launches failed is not
+# counted, on purpose: null.
+logged() {
+	awk '{ n[$3]++; e[$3] += $4 != 0 }
+		END { for (s in n) print s, n[s], s ~ /^cuLaunch(Cooperative)?Kernel(_ptsz)?$/ ? "null" : e[s] }
+		' $1.calls | sort
+}
+reported() {
+	jq -r '.processes[].calls | to_entries[] | "\(.key) \(.value.count) \(.value.errors)"' $1.json | sort
+}
+
+# What libcuward.so asks the driver on its own account.
+own_queries='^(cuCtxGetCurrent|cuCtxGetDevice|cuDevice[A-Za-z]*|cuDriverGetVersion|cuMemGetInfo)(_v[0-9])? '
+
+# same_calls BARE WARDED: the report has just the calls of the bare run, each went through cuward,
+# and the driver saw the same, own queries of cuward apart.
+same_calls() {
+	diff <(logged $1) <(reported $2)
+	[ -z "$(awk '$5 != "libcuward.so"' $2.calls)" ]
+	diff <(reported $2 | grep -Ev "$own_queries") <(logged $2 | grep -Ev "$own_queries")
+}
+
+# calls_of WARDED SYMBOL: how often, by the report.
+calls_of() { jq ".processes[0].calls.\"$2\".count // 0" $1.json; }
+
+# ... and by the driver's log.
+calls_seen() { awk -v s=$2 '$3 == s' $1.calls | wc -l; }
+
+# Whole, nothing lost, one process that ended well and got every name it asked for.
+whole() {
+	ask $1.json '[.processes[] | [.ended, .complete, .trace.lost, .coverage.unhooked, .dropped_records]]' \
+		'[["exit",true,0,[],0]]'
+	ask $1.json '.run.trace | [.lost, .complete]' '[0,true]'
+	ask $1.timeline '.trace | [.lost_events, .damaged, .truncated_processes]' '[0,false,0]'
+	# The trace tells what the driver answered; a refusal is an event of its own.
+	ask $1.timeline '[.processes[] | [.ended, .complete, .errors + ([.devices[].denied] | add)]]' \
+		"[[\"exit\",true,$(jq '[.processes[].calls[].errors] | add' $1.json)]]"
+}
+
+# settled WARDED: all memory was given back and nothing is left.
+settled() {
+	ask $1.json '[.processes[].memory[] | .live_bytes, .live] | add' 0
+	ask $1.json '[.processes[].devices[].used_bytes] | add' 0
+	ask $1.json '[.processes[].leaks[]]' '[]'
+	ask $1.json '[.processes[].memory[] | .allocs - .frees] | add' 0
+}
