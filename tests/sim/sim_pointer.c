@@ -36,6 +36,38 @@ static bool may_be_sent(const struct found *found)
 		memcpy(data, &typed, sizeof(typed)); \
 	} while (0)
 
+/* Where the allocation lies, and how it may be shared. */
+static CUresult answer_range(void *data, CUpointer_attribute attribute, const struct found *found)
+{
+	switch ((int)attribute) {
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		VALUE(CUdeviceptr, found->start);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		VALUE(size_t, found->bytes);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		VALUE(bool, true);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		VALUE(unsigned long long, 0);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		VALUE(bool, false);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		VALUE(unsigned, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		VALUE(CUmemoryPool, found->heap ? found->heap->pool : NULL);
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
 static CUresult answer(
 	void *data, CUpointer_attribute attribute, CUdeviceptr ptr, const struct found *found)
 {
@@ -72,31 +104,8 @@ static CUresult answer(
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		VALUE(bool, may_be_sent(found));
 		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		VALUE(CUdeviceptr, found->start);
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		VALUE(size_t, found->bytes);
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_MAPPED:
-		VALUE(bool, true);
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		VALUE(unsigned long long, 0);
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		VALUE(bool, false);
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		VALUE(unsigned, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		VALUE(CUmemoryPool, found->heap ? found->heap->pool : NULL);
-		return CUDA_SUCCESS;
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return answer_range(data, attribute, found);
 	}
 }
 
