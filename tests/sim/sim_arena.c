@@ -41,7 +41,7 @@ static bool reserve_region(int arenas)
 	uint64_t bytes;
 	void *place;
 
-	for (region_shift = 40; region_shift >= 34; region_shift--) {
+	for (region_shift = 40; region_shift >= 28; region_shift--) {
 		bytes = (uint64_t)arenas << region_shift;
 		place = reserve(bytes + SIM_BLOCK, PROT_READ | PROT_WRITE);
 		if (!place)

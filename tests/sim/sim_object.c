@@ -29,14 +29,20 @@ static const struct {
 /* A freed place is used again only after this many younger ones. */
 #define QUARANTINE 64
 
+/* Where addresses are rationed, fewer must do. */
 static bool slab_open(struct slab *slab, enum kind kind)
 {
-	void *base;
+	void *base = MAP_FAILED;
 
 	for (slab->stride = 64; slab->stride < sizes[kind].bytes; slab->stride *= 2)
 		;
-	base = mmap(NULL, slab->stride * sizes[kind].most, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	for (slab->capacity = slab->stride * sizes[kind].most; slab->capacity >= 1 << 16;
+		slab->capacity /= 2) {
+		base = mmap(NULL, slab->capacity, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (base != MAP_FAILED)
+			break;
+	}
 	if (base == MAP_FAILED)
 		return false;
 	slab->base = base;
@@ -49,13 +55,13 @@ static struct object *take_place(struct slab *slab, enum kind kind)
 
 	if (!slab->base && !slab_open(slab, kind))
 		return NULL;
-	if (slab->free > QUARANTINE || (object && slab->used == slab->stride * sizes[kind].most)) {
+	if (slab->free > QUARANTINE || (object && slab->used == slab->capacity)) {
 		slab->first_free = object->next_free;
 		slab->free--;
 		memset(object, 0, slab->stride);
 		return object;
 	}
-	if (slab->used == slab->stride * sizes[kind].most)
+	if (slab->used == slab->capacity)
 		return NULL;
 	object = (struct object *)(slab->base + slab->used);
 	slab->used += slab->stride;

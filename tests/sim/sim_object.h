@@ -46,6 +46,7 @@ struct slab {
 	char *base;
 	_Atomic size_t used; /* bytes handed out at least once */
 	size_t stride;       /* a power of two */
+	size_t capacity;     /* bytes */
 	struct object *first_free, *last_free;
 	size_t free;
 	size_t live;

@@ -47,6 +47,18 @@ truth() {
 	CUWARD_SIM_MEMORY=512M CUWARD_SIM_REENTER=1 "$apps/sim_memory"
 }
 
+@test "few addresses" {
+	(ulimit -v 4000000 && "$apps/sim_copy")
+	(ulimit -v 4000000 && "$apps/sim_graph")
+}
+
+@test "several at once in one process, each in its own namespace" {
+	CUWARD_SIM_TRUTH=$truth "$apps/sim_spaces"
+	[ "$(truth process.2.device.0.device.bytes)" -eq 100 ]
+	[ "$(truth device.0.requested_high)" -eq 300 ]
+	[ "$(truth device.0.requested)" -eq 0 ]
+}
+
 @test "contexts" {
 	CUWARD_SIM_DEVICES=2 "$apps/sim_context"
 }
