@@ -104,6 +104,9 @@ $(B)/libcuward.so: $(shim_objects) shim/libcuward.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(san_flags) $(LDFLAGS) $(shim_link) -o $@ $(shim_objects) -ldl -lpthread
 
+# Asked by every dlsym of the process, also those of a sanitizer that is about to start.
+$(B)/obj/shim/lookup.c.o $(B)/obj/shim/calls.c.o: san_flags :=
+
 # ---- the trace provider ----
 
 $(B)/obj/provider/%.c.o: shim/provider/%.c $(G)/driver_calls.h Makefile

@@ -32,3 +32,28 @@ const char *call_name(unsigned call)
 		return "unknown";
 	return (const char *)&names + offsets[call];
 }
+
+/* No function of libc: dlsym.S asks this in every process, sanitizers not yet started. */
+int call_number(const char *name)
+{
+	int low = 0;
+	int high = DRIVER_CALL_COUNT - 1;
+
+	if (name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z')
+		return -1;
+	while (low <= high) {
+		int middle = (low + high) / 2;
+		const char *a = call_name(middle);
+		const char *b = name;
+
+		while (*a && *a == *b)
+			a++, b++;
+		if (*a == *b)
+			return middle;
+		if ((unsigned char)*a < (unsigned char)*b)
+			low = middle + 1;
+		else
+			high = middle - 1;
+	}
+	return -1;
+}

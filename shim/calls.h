@@ -21,6 +21,9 @@ static inline bool call_jumps(enum call call)
 		call == CALL_cuLaunchCooperativeKernel || call == CALL_cuLaunchCooperativeKernel_ptsz;
 }
 
+/* The call of this exact exported name, -1 for any other text. */
+int call_number(const char *name);
+
 /* "cuMemAlloc_v2", or "unknown" for a number that is no row. Constant memory. */
 const char *call_name(unsigned call);
 

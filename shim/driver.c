@@ -47,30 +47,6 @@ static void **slot_of(int call)
 	return (void **)&real + call;
 }
 
-int driver_call(const char *name)
-{
-	int low = 0;
-	int high = DRIVER_CALL_COUNT - 1;
-
-	if (name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z')
-		return -1;
-	while (low <= high) {
-		int middle = (low + high) / 2;
-		const char *a = call_name(middle);
-		const char *b = name;
-
-		while (*a && *a == *b)
-			a++, b++;
-		if (*a == *b)
-			return middle;
-		if ((unsigned char)*a < (unsigned char)*b)
-			low = middle + 1;
-		else
-			high = middle - 1;
-	}
-	return -1;
-}
-
 void *driver_entry(int call)
 {
 	return entries[call];

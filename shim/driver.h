@@ -27,9 +27,6 @@ DRIVER_CALLS(X)
 
 extern struct driver real;
 
-/* Index of a call by its exact exported name, -1 for any other text. */
-int driver_call(const char *name);
-
 /* Our entry for a call: what applications get in place of the driver's function. */
 void *driver_entry(int call);
 

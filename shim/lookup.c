@@ -277,7 +277,7 @@ void *lookup_symbol(struct lookup_frame *frame, bool versioned)
 	void *found;
 
 	find_next();
-	call = frame->name ? driver_call(frame->name) : -1;
+	call = frame->name ? call_number(frame->name) : -1;
 	if (likely(call < 0) || disabled())
 		return NULL;
 	if (frame->handle == RTLD_DEFAULT && defined_before_us(call))
