@@ -20,6 +20,12 @@ static uint64_t charged_bytes(int device)
 	return device >= 0 ? quota_used(guest.devices[device].word) : 0;
 }
 
+/* Only this thread writes the counter, others read it: no locked instruction, no torn value. */
+hot void add_own(int64_t *counter, int64_t by)
+{
+	__atomic_store_n(counter, *counter + by, __ATOMIC_RELAXED);
+}
+
 static void raise_to(uint64_t *peak, uint64_t value)
 {
 	uint64_t old = __atomic_load_n(peak, __ATOMIC_RELAXED);
@@ -201,18 +207,19 @@ hot void count_live(struct grant *grant, enum cuward_kind kind)
 	uint64_t held = 0;
 
 	counts->allocs[kind]++;
-	counts->bytes[kind] += grant->bytes;
+	add_own(&counts->bytes[kind], grant->bytes);
 	if (grant->charged) {
 		struct guest_device *device = &guest.devices[grant->device];
 		uint64_t used = quota_used(device->word);
 
-		if (used > device->ledger->peak_bytes)
+		if (used > __atomic_load_n(&device->ledger->peak_bytes, __ATOMIC_RELAXED))
 			raise_to(&device->ledger->peak_bytes, used);
 		for (uint32_t i = 0; i < guest.device_count; i++)
 			held += quota_used(guest.devices[i].word);
 	}
 	/* No kind holds more than all together: mostly this comparison says there is no new peak. */
-	if (!grant->charged || held > guest.header->kind_peak_bytes[kind])
+	if (!grant->charged ||
+		held > __atomic_load_n(&guest.header->kind_peak_bytes[kind], __ATOMIC_RELAXED))
 		note_kind_peak(kind);
 }
 
@@ -278,7 +285,7 @@ hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 		quota_give_back(guest.devices[record->device].word, record->bytes);
 	if (likely(record->class != CLASS_OBJECT)) {
 		thread->counts->frees[record->kind]++;
-		thread->counts->bytes[record->kind] -= record->bytes;
+		add_own(&thread->counts->bytes[record->kind], -(int64_t)record->bytes);
 		if (unlikely(trace_on))
 			trace_gone(thread, record, began_ns);
 	} else {
