@@ -30,12 +30,16 @@ static void created(CUcontext context, CUdevice handle)
 /* The context is gone: its own entry, and all it owned. */
 static void destroyed(CUcontext context, uint32_t epoch)
 {
+	struct ledger_record record;
 	struct release release;
+	int device = -1;
 
+	if (grant_object_find(OBJECT_CONTEXT, (uint64_t)context, &record) && record.device != UINT8_MAX)
+		device = record.device;
 	grant_object_open(&release, OBJECT_CONTEXT, (uint64_t)context);
 	release_close(&release, CUDA_SUCCESS);
 	grant_sweep(context, epoch);
-	trace_context_event(OBJECT_DESTROYED, -1, context);
+	trace_context_event(OBJECT_DESTROYED, device, context);
 }
 
 #define CTX_CREATE(name) \
