@@ -178,9 +178,10 @@ static void read_symbols(
 
 	for (i = 0; i < section->sh_size / sizeof(*symbol); i++, symbol++) {
 		name = image + strings->sh_offset + symbol->st_name;
-		if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL || symbol->st_shndx == SHN_UNDEF)
+		if (symbol->st_shndx == SHN_UNDEF)
 			continue;
-		if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
+		/* Variables have names for the driver even if they are static; nvcc makes most of them so. */
+		if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL)
 			add_name(code, name, strlen(name));
 		else if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT)
 			add_global(code, name, strlen(name), symbol->st_size);
