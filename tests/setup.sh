@@ -50,6 +50,7 @@ install_packages() {
 
 # shellcheck disable=SC2086
 install_packages $packages
+[ "$what" != clients ] || . "$top/tests/clients/get_pycuda.sh"
 
 if [ "$("$top/tests/cuda_headers.sh")" = none ]; then
 	install_packages python3 python3-pip

@@ -31,7 +31,7 @@ bare() {
 	local name=$1
 	shift
 	status=0
-	CUWARD_SIM_CALL_LOG=$name.calls LD_LIBRARY_PATH=$sim "$@" >$name.out 2>$name.err || status=$?
+	CUWARD_SIM_CALL_LOG=$name.calls LD_LIBRARY_PATH=$sim:$LD_LIBRARY_PATH "$@" >$name.out 2>$name.err || status=$?
 	echo "bare: status $status"
 	tail -n 20 $name.err
 }
@@ -68,15 +68,24 @@ reported() {
 	jq -r '.processes[].calls | to_entries[] | "\(.key) \(.value.count) \(.value.errors)"' $1.json | sort
 }
 
+# ... and from a report, without what cuward refused: that the driver never saw.
+passed_on() {
+	jq -r '.processes[] | .denials as $denials | .calls | to_entries[] | .key as $name
+		| ([$denials[] | select(.api == $name).count] | add // 0) as $refused
+		| select(.value.count > $refused)
+		| "\($name) \(.value.count - $refused) \(if .value.errors then .value.errors - $refused else null end)"
+		' $1.json | sort
+}
+
 # What libcuward.so asks the driver on its own account.
 own_queries='^(cuCtxGetCurrent|cuCtxGetDevice|cuDevice[A-Za-z]*|cuDriverGetVersion|cuMemGetInfo)(_v[0-9])? '
 
 # same_calls BARE WARDED: the report has just the calls of the bare run, each went through cuward,
-# and the driver saw the same, own queries of cuward apart.
+# and the driver saw those that were not refused, own queries of cuward apart.
 same_calls() {
 	diff <(logged $1) <(reported $2)
 	[ -z "$(awk '$5 != "libcuward.so"' $2.calls)" ]
-	diff <(reported $2 | grep -Ev "$own_queries") <(logged $2 | grep -Ev "$own_queries")
+	diff <(passed_on $2 | grep -Ev "$own_queries") <(logged $2 | grep -Ev "$own_queries")
 }
 
 # calls_of WARDED SYMBOL: how often, by the report.
