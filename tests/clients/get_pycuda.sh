@@ -32,7 +32,7 @@ fetch_pycuda() {
 	other_apt apt-get update >&2 && (cd "$pycuda/apt" && other_apt apt-get download python3-pycuda libcurand10) >&2 ||
 		return 1
 	for package in "$pycuda"/apt/*.deb; do
-		dpkg -x "$package" "$pycuda/root" || return 1
+		dpkg -x "$package" "$pycuda/unpacked" || return 1
 	done
 	# One name a line, without versions; abi packages are virtual.
 	dpkg-deb -f "$pycuda"/apt/python3-pycuda_*.deb Depends | tr ',' '\n' |

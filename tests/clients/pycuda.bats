@@ -5,7 +5,7 @@ load client.bash
 
 setup() {
 	client_setup
-	root=$TOP/build/clients/pycuda/root/usr/lib
+	root=$TOP/build/clients/pycuda/unpacked/usr/lib
 	[ -d "$root" ] || skip "there is no PyCUDA"
 	# The system's Python, which that PyCUDA is built for.
 	export PYTHONPATH=$root/python3/dist-packages PATH=/usr/bin:$PATH PYTHONDONTWRITEBYTECODE=1
