@@ -115,7 +115,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("events")
     parser.add_argument("out")
-    for name, value in ("lost", 0), ("lost-packets", 0), ("foreign", 0), ("streams", 1), ("packet", 4):
+    numbers = {"lost": 0, "lost-packets": 0, "foreign": 0, "streams": 1, "packet": 4}
+    for name, value in numbers.items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--host", default="localhost")
     options = parser.parse_args()

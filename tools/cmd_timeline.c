@@ -17,7 +17,15 @@
 #include "reports.h"
 #include "view.h"
 
-enum { OPTION_JSON = 256, OPTION_CSV, OPTION_HTML, OPTION_PERFETTO, OPTION_FROM, OPTION_TO, OPTION_ALL };
+enum {
+	OPTION_JSON = 256,
+	OPTION_CSV,
+	OPTION_HTML,
+	OPTION_PERFETTO,
+	OPTION_FROM,
+	OPTION_TO,
+	OPTION_ALL,
+};
 
 enum output { OUTPUT_TERMINAL, OUTPUT_JSON, OUTPUT_CSV };
 
@@ -103,8 +111,8 @@ static void parse_moment(struct argp_state *state, const char *option, const cha
 {
 	moment->absolute = parse_date(text, &moment->ns);
 	if (!moment->absolute && !parse_duration(text, &moment->ns))
-		argp_error(state, "%s: '%s' is no time; say 1.5s, 20ms, 3m, or 2025-01-31T12:00:00Z", option,
-			text);
+		argp_error(state, "%s: '%s' is no time; say 1.5s, 20ms, 3m, or 2025-01-31T12:00:00Z",
+			option, text);
 }
 
 static void parse_pid(struct argp_state *state, const char *text, struct timeline *timeline)
@@ -276,10 +284,11 @@ int cmd_timeline(int argc, char **argv)
 		.options = options,
 		.parser = parse_option,
 		.args_doc = "TRACE...",
-		.doc = "What the processes of a trace did on the GPUs, over time.\vTRACE is the folder of an "
-			"LTTng trace, or one that holds several; or a file of events as text. Exit status: 0 fine, "
-			"1 events are lost, the trace is damaged or holds none, 2 not a trace, 3 an empty folder, "
-			"4 no permission, 5 only events of other programs.",
+		.doc = "What the processes of a trace did on the GPUs, over time.\v"
+			"TRACE is the folder of an LTTng trace, or one that holds several; or a file of "
+			"events as text. Exit status: 0 fine, 1 events are lost, the trace is damaged or "
+			"holds none, 2 not a trace, 3 an empty folder, 4 no permission, 5 only events of "
+			"other programs.",
 	};
 	struct timeline timeline = { .range.to = { UINT64_MAX, true } };
 	struct model *model;
@@ -288,8 +297,8 @@ int cmd_timeline(int argc, char **argv)
 	setlocale(LC_ALL, "");
 	argp_parse(&parser, argc, argv, 0, NULL, &timeline);
 	if (timeline.later) {
-		fprintf(stderr, "cuward: %s is not available in this version; the terminal, --json and --csv"
-			" are\n", timeline.later);
+		fprintf(stderr, "cuward: %s is not available in this version;"
+			" the terminal, --json and --csv are\n", timeline.later);
 		return EXIT_UNAVAILABLE;
 	}
 	model = model_open(&timeline.range);

@@ -135,7 +135,8 @@ static const struct ctf_class *class_of(struct ctf_port *port, const bt_event *e
 
 /* ---- one event ---- */
 
-static void decode_field(struct event *event, const struct event_field *field, const bt_field *value)
+static void decode_field(struct event *event, const struct event_field *field,
+	const bt_field *value)
 {
 	bt_field_class_type type = bt_field_get_class_type(value);
 
@@ -185,8 +186,8 @@ static void end_port(struct ctf_port *port)
 }
 
 /*
- * More messages of a stream. The reader may hand out the last good messages, or say that this is the
- * end, and leave its error lying about; unless it is taken, the next call aborts the program.
+ * More messages of a stream. The reader may hand out the last good messages, or say that this is
+ * the end, and leave its error lying about; unless it is taken, the next call aborts the program.
  */
 static bool fetch_messages(struct ctf_port *port)
 {

@@ -1,8 +1,8 @@
 /*
- * ctf_salvage.c - what is left of a trace that does not open: each stream apart, cut to its packets.
+ * ctf_salvage.c - what is left of a trace that does not open: each stream apart, cut to packets.
  *
- * A stream whose writer was killed may end inside a packet. Its copy keeps the beginning of that packet,
- * with sizes to match, so that the events in it can be read up to the cut.
+ * A stream whose writer was killed may end inside a packet. Its copy keeps the beginning of that
+ * packet, with sizes to match, so that the events in it can be read up to the cut.
  */
 #include <dirent.h>
 #include <endian.h>
@@ -134,7 +134,7 @@ static bool header_is_sound(const struct packet_header *header)
 		content >= sizeof(*header) * 8;
 }
 
-/* Copy the packet at offset, shortened to what is there. Returns its size, 0 if none can be read. */
+/* Copy the packet at offset, shortened to what is there. Returns its size, 0 if it is none. */
 static uint64_t copy_packet(int from, int to, uint64_t offset, uint64_t size)
 {
 	struct packet_header header;

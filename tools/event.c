@@ -16,7 +16,8 @@ static void add_field(struct event_schema *schema, const char *name, enum field_
 }
 
 #define F(type, name) \
-	add_field(schema, #name, FIELD_##type, offsetof(struct event, process) + offsetof(fields_of, name));
+	add_field(schema, #name, FIELD_##type, \
+		offsetof(struct event, process) + offsetof(fields_of, name));
 #define X(event, fields) \
 	static void describe_##event(struct event_schema *schema) \
 	{ \

@@ -118,7 +118,9 @@ static bool read_directive(struct text_source *text, char *line)
 
 static int hex_digit(char c)
 {
-	return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
+	if (isdigit((unsigned char)c))
+		return c - '0';
+	return isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
 }
 
 /* One character behind a backslash; returns what follows, NULL if it is none we know. */

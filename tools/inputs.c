@@ -175,8 +175,8 @@ static void open_apart(struct inputs *inputs, const struct ctf_dir *dir, const c
 	for (size_t i = 0; i < parts->count; i++)
 		open_part(inputs, parts, i, dir);
 	if (inputs->count == before)
-		damage(inputs, dir->path, "the trace cannot be read; its metadata may be incomplete, as after"
-			" a killed session daemon", why);
+		damage(inputs, dir->path, "the trace cannot be read; its metadata may be incomplete,"
+			" as after a killed session daemon", why);
 }
 
 static void open_traces(struct inputs *inputs)
@@ -272,7 +272,8 @@ struct event_source *inputs_open(char *const *paths, unsigned count, const struc
 {
 	struct inputs *inputs = need_zeroed(1, sizeof(*inputs));
 
-	inputs->source = (struct event_source){ .next = inputs_next, .close = inputs_close, .log = log };
+	inputs->source =
+		(struct event_source){ .next = inputs_next, .close = inputs_close, .log = log };
 	*status = 0;
 	for (unsigned i = 0; i < count && *status == 0; i++)
 		*status = add_path(inputs, paths[i]);
@@ -292,8 +293,8 @@ int inputs_verdict(struct event_source *source, const char *name)
 	if (facts->events)
 		return 0;
 	if (facts->foreign) {
-		event_source_say(source, "%s: a trace without events of cuward; %llu of other providers", name,
-			(unsigned long long)facts->foreign);
+		event_source_say(source, "%s: a trace without events of cuward; %llu of other providers",
+			name, (unsigned long long)facts->foreign);
 		return INPUT_FOREIGN;
 	}
 	if (!facts->damaged)

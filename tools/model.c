@@ -47,7 +47,8 @@ static uint32_t add_process(struct model *model, const struct event *event)
 }
 
 /* The process of a key, a nameless one where its definition has not been seen. */
-static struct model_process *process_of(struct model *model, const struct event *event, uint64_t key)
+static struct model_process *process_of(struct model *model, const struct event *event,
+	uint64_t key)
 {
 	uint32_t index = map_get(&model->process_of, key);
 
@@ -144,7 +145,7 @@ static void feed_thread(struct model *model, const struct event *event)
 		return;
 	process->threads++;
 	add_thread(model, key_in(event, e->thread),
-		(struct model_thread){ .process = process, .tid = e->tid, .lane = MAP_NONE, .defined = true });
+		(struct model_thread){ process, .tid = e->tid, .lane = MAP_NONE, .defined = true });
 }
 
 /* The thread of a key; threads that were never defined belong to one nameless process a source. */
@@ -231,10 +232,11 @@ static void feed_api(struct model *model, const struct event *event)
 
 static void feed_function(struct model *model, const struct event *event)
 {
-	struct model_process *process = process_of(model, event, key_in(event, event->function.process));
+	const struct event_function *e = &event->function;
+	struct model_process *process = process_of(model, event, key_in(event, e->process));
 
 	model_touch(process, event->time_ns);
-	set_text(&model_function_of(process, event->function.function)->name, event->function.name);
+	set_text(&model_function_of(process, e->function)->name, e->name);
 }
 
 static void feed_site(struct model *model, const struct event *event)
@@ -246,7 +248,8 @@ static void feed_leak(struct model *model, const struct event *event)
 {
 	const struct event_leak *e = &event->leak;
 	struct model_process *process = process_of(model, event, key_in(event, e->process));
-	struct model_leaks *leaks = &process->leaks[e->verdict < VERDICT_COUNT ? e->verdict : VERDICT_LEAK];
+	unsigned verdict = e->verdict < VERDICT_COUNT ? e->verdict : VERDICT_LEAK;
+	struct model_leaks *leaks = &process->leaks[verdict];
 
 	process->leaks_known = true;
 	leaks->count = sum_saturated(leaks->count, e->count);

@@ -174,7 +174,7 @@ size_t model_only_pid(struct model *model, uint32_t pid);
 
 uint64_t sum_saturated(uint64_t a, uint64_t b);
 
-/* Peak of charged bytes, the lowest limit (UINT64_MAX none, 0 unknown) and refusals of a process. */
+/* The highest peak, the lowest limit (UINT64_MAX none, 0 unknown) and all refusals of a process. */
 struct model_memory {
 	uint64_t peak_bytes, final_bytes, limit_bytes, denied;
 };

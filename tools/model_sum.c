@@ -20,7 +20,8 @@ struct model_memory model_memory(const struct model_process *process)
 			memory.peak_bytes = device->memory.peak;
 		memory.final_bytes = sum_saturated(memory.final_bytes, device->final_bytes);
 		memory.denied += device->denied;
-		if (device->limit_bytes && (!memory.limit_bytes || device->limit_bytes < memory.limit_bytes))
+		if (device->limit_bytes &&
+			(!memory.limit_bytes || device->limit_bytes < memory.limit_bytes))
 			memory.limit_bytes = device->limit_bytes;
 	}
 	return memory;

@@ -1,13 +1,13 @@
 /*
  * model_work.c - events about work and memory: calls, launches, copies, waits, allocations.
  *
- * An event comes after its call: the call began duration_ns before. Without times from the GPU these
- * spans on the CPU are what is known; with them, both are kept apart.
+ * An event comes after its call: the call began duration_ns before. Without times from the GPU
+ * these spans on the CPU are what is known; with them, both are kept apart.
  */
 #include "model_private.h"
 #include "need.h"
 
-/* A time on the GPU is known after the work ended; beyond this error of the clock it is nonsense. */
+/* A time on the GPU is known after the work ended; beyond this error of the clock it is wrong. */
 #define CLOCK_ERROR_MAX_NS 1000000000ull
 
 /* Launches and copies wait here for their GPU time; an old one makes room for a new one. */

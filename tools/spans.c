@@ -38,6 +38,14 @@ void strip_count(struct strip *strip, uint64_t start_ns, uint64_t time_ns)
 	strip->buckets[strip_reach(strip, time_ns)].count++;
 }
 
+/* Where bucket `at` ends, from the start of the strip; the last one of the widest at the end of time. */
+static uint64_t bucket_end(size_t at, unsigned shift)
+{
+	uint64_t end = (uint64_t)(at + 1) << shift;
+
+	return end >> shift == at + 1 ? end : UINT64_MAX;
+}
+
 static void strip_fill(struct strip *strip, uint64_t begin_ns, uint64_t end_ns)
 {
 	uint64_t begin = begin_ns - strip->start_ns, end = end_ns - strip->start_ns;
@@ -47,7 +55,7 @@ static void strip_fill(struct strip *strip, uint64_t begin_ns, uint64_t end_ns)
 	strip_reach(strip, end_ns - 1);
 	while (begin < end) {
 		size_t at = begin >> strip->shift;
-		uint64_t border = (uint64_t)(at + 1) << strip->shift;
+		uint64_t border = bucket_end(at, strip->shift);
 		uint64_t until = end < border ? end : border;
 
 		strip->buckets[at].ns += until - begin;
@@ -77,7 +85,8 @@ struct strip_bucket strip_sum(const struct strip *strip, uint64_t from_ns, uint6
 	if (!strip->buckets)
 		return sum;
 	for (size_t i = from >> strip->shift; i < STRIP_BUCKETS && i * width < to; i++) {
-		sum.ns += share(strip->buckets[i].ns, overlap(i * width, (i + 1) * width, from, to), width);
+		sum.ns += share(strip->buckets[i].ns,
+			overlap(i * width, bucket_end(i, strip->shift), from, to), width);
 		if (i * width >= from)
 			sum.count += strip->buckets[i].count;
 	}

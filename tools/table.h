@@ -22,7 +22,7 @@ struct table {
 
 /* A column; "<NAME" is aligned left. */
 void table_column(struct table *table, const char *heading);
-/* The next cell; after the last of a row comes the first of the next. text is copied, and made safe. */
+/* The next cell; after the last of a row comes the first of the next. text is made safe. */
 void table_cell(struct table *table, const char *text);
 /* Print with indent blanks before each line, then forget everything. */
 void table_print(struct table *table, FILE *out, unsigned indent);

@@ -35,7 +35,9 @@ static const char *const end_words[] = {
 /* JSON here has no number above INT64_MAX; a larger one stops there. */
 static void set_number(json_t *object, const char *key, uint64_t value)
 {
-	json_object_set_new(object, key, json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value));
+	json_int_t number = value > INT64_MAX ? INT64_MAX : (json_int_t)value;
+
+	json_object_set_new(object, key, json_integer(number));
 }
 
 /* Names come out of other programs: what is no UTF-8 is shown as \xHH. */
@@ -165,7 +167,8 @@ static json_t *lane_json(const struct model *model, const struct model_lane *lan
 	return object;
 }
 
-static json_t *device_json(const struct model *model, const struct model_process *process, unsigned i)
+static json_t *device_json(const struct model *model, const struct model_process *process,
+	unsigned i)
 {
 	const struct model_device *device = &process->devices[i];
 	json_t *object = json_object(), *streams = json_array();
@@ -176,7 +179,8 @@ static json_t *device_json(const struct model *model, const struct model_process
 	set_number(object, "total_bytes", device->total_bytes);
 	set_limit(object, device->limit_bytes);
 	set_number(object, "peak_bytes", device->memory.peak);
-	set_number(object, "peak_ns", device->memory.peak ? device->memory.peak_ns - model->first_ns : 0);
+	set_number(object, "peak_ns",
+		device->memory.peak ? device->memory.peak_ns - model->first_ns : 0);
 	set_number(object, "final_bytes", device->final_bytes);
 	set_number(object, "allocs", device->allocs);
 	set_number(object, "frees", device->frees);

@@ -108,7 +108,8 @@ static bool lane_is_shown(const struct picture *picture, const struct model_lane
 }
 
 /* How many lanes of the same device are busier, or as busy and earlier. */
-static unsigned lane_rank(const struct picture *picture, const struct model_process *process, size_t at)
+static unsigned lane_rank(const struct picture *picture, const struct model_process *process,
+	size_t at)
 {
 	const struct model_lane *lane = &process->lanes[at];
 	uint64_t busy_ns = lane_spans(picture, lane)->busy_ns;
@@ -215,7 +216,8 @@ static void put_axis(const struct picture *picture)
 {
 	const struct model *model = picture->model;
 	const char *from = format_ns(model->from_ns - model->first_ns);
-	const char *to = format_ns(model->to_ns > model->first_ns ? model->to_ns - 1 - model->first_ns : 0);
+	uint64_t last_ns = model->to_ns > model->first_ns ? model->to_ns - 1 : model->first_ns;
+	const char *to = format_ns(last_ns - model->first_ns);
 	int blanks = (int)picture->columns - (int)strlen(from) - (int)strlen(to);
 
 	put_label(picture, 0, "");

@@ -48,7 +48,9 @@ static const char *plural(uint64_t count, const char *one, const char *many)
 
 static void put_warning(FILE *out, const struct view_style *style, const char *text)
 {
-	fprintf(out, "%s! %s%s\n", style->color ? "\033[1;31m" : "", text, style->color ? "\033[0m" : "");
+	const char *red = style->color ? "\033[1;31m" : "", *plain = style->color ? "\033[0m" : "";
+
+	fprintf(out, "%s! %s%s\n", red, text, plain);
 }
 
 static void lost_text(const struct view_doubts *doubts, uint64_t all, char *text, size_t bytes)
@@ -59,8 +61,8 @@ static void lost_text(const struct view_doubts *doubts, uint64_t all, char *text
 		snprintf(packets, sizeof(packets), "%" PRIu64 " %s of events", doubts->lost_packets,
 			plural(doubts->lost_packets, "packet", "packets"));
 	if (doubts->lost)
-		snprintf(text, bytes, "%" PRIu64 " events%s (%s)%s%s were lost: counts and sums are too low",
-			doubts->lost, doubts->lost_unknown ? " or more" : "", format_percent(doubts->lost, all),
+		snprintf(text, bytes, "%" PRIu64 " events%s (%s)%s%s were lost: counts and sums are too"
+			" low", doubts->lost, doubts->lost_unknown ? " or more" : "", format_percent(doubts->lost, all),
 			*packets ? " and " : "", packets);
 	else
 		snprintf(text, bytes, "%s were lost, nobody knows how many: counts and sums are too low",
@@ -210,8 +212,8 @@ static uint64_t since(const struct model *model, uint64_t time_ns)
 
 static void put_times(FILE *out, const struct model *model)
 {
-	static const char *const headings[] = { "<USER", "<COMMAND", "GPU", "START", "END", "<HOW", "WALL",
-		"BUSY", "API", "SYNC" };
+	static const char *const headings[] = { "<USER", "<COMMAND", "GPU", "START", "END", "<HOW",
+		"WALL", "BUSY", "API", "SYNC" };
 	struct table table = { 0 };
 
 	who_columns(&table, model);
