@@ -10,6 +10,7 @@
 #include "cuward/events.h"
 
 #define CUWARD_COMMANDS(X) \
+	X(doctor, "what is enforced on this machine, and what is not") \
 	X(preflight, "") \
 	X(run, "run a command under limits, leak check and trace") \
 	X(timeline, "what the processes of a trace did on the GPUs, over time")

@@ -150,6 +150,7 @@ channel_events() {
 	PATH=$BATS_TEST_TMPDIR/bin:$PATH run -125 session "$trace" "$B" true
 	[[ $output == "ready: lttng-sessiond ended at once"* ]]
 	[ "$(id -u)" = 0 ] || skip "hiding lttng-sessiond needs root"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	run -125 unshare -m sh -c "mount --bind /dev/null /usr/bin/lttng-sessiond &&
 		exec '$BATS_FILE_TMPDIR/session' '$trace' '$B' true" 3>&-
 	[[ $output == "ready: --trace needs lttng-sessiond: install the package lttng-tools ("* ]]
@@ -193,6 +194,7 @@ outside() {
 
 @test "session: a small /dev/shm means small buffers, a tiny one a clear error" {
 	[ "$(id -u)" = 0 ] || skip "mounting needs root"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	unshare -m sh -c "mount -t tmpfs -o size=4m none /dev/shm &&
 		exec '$BATS_FILE_TMPDIR/session' '$trace' '$B' '$BATS_FILE_TMPDIR/emit' '$B' 100" 3>&-
 	[ "$(count_of "$trace" alloc)" = 100 ]
