@@ -37,6 +37,19 @@ static void raise_to(uint64_t *peak, uint64_t value)
 
 /* ---- refusals ---- */
 
+/* Requests may be as absurd as SIZE_MAX: their sum stays there. */
+static void add_bounded(uint64_t *sum, uint64_t value)
+{
+	uint64_t old = __atomic_load_n(sum, __ATOMIC_RELAXED);
+	uint64_t grown;
+
+	do {
+		if (__builtin_add_overflow(old, value, &grown))
+			grown = UINT64_MAX;
+	} while (!__atomic_compare_exchange_n(sum, &old, grown, true, __ATOMIC_RELAXED,
+		__ATOMIC_RELAXED));
+}
+
 static bool same_denial(const struct ledger_denial *a, const struct ledger_denial *b)
 {
 	return a->api == b->api && a->device == b->device && a->site == b->site && a->scope == b->scope;
@@ -77,7 +90,7 @@ static __attribute__((noinline)) CUresult refuse(struct thread *thread, int devi
 		denial.limit_bytes = guest.refused ? 0 : on->limit;
 		denial.used_bytes = quota_used(on->word);
 		__atomic_fetch_add(&on->ledger->denied, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&on->ledger->denied_bytes, bytes, __ATOMIC_RELAXED);
+		add_bounded(&on->ledger->denied_bytes, bytes);
 	}
 	if (guest.header)
 		note_denial(&denial);
