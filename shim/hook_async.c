@@ -32,6 +32,19 @@ static int stream_device(CUstream stream)
 	return guest_current_device(guest_thread(), &context);
 }
 
+/* A pool nobody created is some device's default one, whatever the stream; -1 for none. */
+static int default_pool_device(CUmemoryPool pool)
+{
+	for (uint32_t i = 0; i < guest.device_count; i++) {
+		CUmemoryPool its = NULL;
+
+		if (real.cuDeviceGetDefaultMemPool(&its, guest.devices[i].handle) == CUDA_SUCCESS &&
+		    its == pool)
+			return i;
+	}
+	return -1;
+}
+
 static CUresult open_async(struct grant *grant, size_t bytes, CUstream stream, bool per_thread,
 	CUmemoryPool pool)
 {
@@ -51,7 +64,9 @@ static CUresult open_async(struct grant *grant, size_t bytes, CUstream stream, b
 			request.charged = false;
 		}
 	} else {
-		request.device = stream_device(stream);
+		request.device = pool ? default_pool_device(pool) : -1;
+		if (request.device < 0)
+			request.device = stream_device(stream);
 	}
 	return grant_open_for(grant, &request);
 }
