@@ -31,11 +31,8 @@ static void describe_device(struct ledger_device *device, CUdevice handle)
 	device->untracked_bytes = -1;
 }
 
-static void find_devices(void)
+static void find_devices(int count)
 {
-	int count = 0;
-
-	real.cuDeviceGetCount(&count);
 	if (count > SLOT_DEVICES)
 		count = SLOT_DEVICES;
 	for (int i = 0; i < count; i++) {
@@ -186,19 +183,23 @@ static void start_tracing(void)
 	}
 }
 
-/* One thread does it, without our lock while others may need it: the loader is called. */
+/*
+ * One thread does it, without our lock while others may need it: the loader is called. Also reached
+ * by an allocation without a cuInit that we saw; the driver says whether there was one.
+ */
 bool guest_attach(void)
 {
 	bool granted = true;
+	int count = 0;
 
 	if (__atomic_load_n(&guest.attached, __ATOMIC_ACQUIRE))
 		return !guest.refused;
-	if (!guest.header)
+	if (!guest.header || real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
 		return !guest.refused;
 	lock_take(&guest.attaching);
 	if (!guest.attached) {
 		describe_driver();
-		find_devices();
+		find_devices(count);
 		take_slot();
 		granted = resolve_limits();
 		driver_settle();

@@ -211,6 +211,7 @@ static uint32_t new_private_record(void)
 		ledger.private_records = share_private((uint64_t)PRIVATE_MAX * sizeof(struct ledger_record));
 	if (!ledger.private_records || ledger.private_count == PRIVATE_MAX)
 		return LEDGER_NO_RECORD;
+	ledger.header->findings[FINDING_RECORDS_DROPPED]++;
 	return LEDGER_PRIVATE_FIRST + ledger.private_count++;
 }
 

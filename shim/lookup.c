@@ -271,12 +271,33 @@ static bool defined_before_us(int call)
 	return first && first != driver_entry(call);
 }
 
+/*
+ * Somebody asks libc for dlsym itself, to go around overriders: ours must stay on the way. An overrider
+ * behind us asks the same for its own way out, and would come back to itself.
+ */
+static void *answer_dlsym(const struct lookup_frame *frame)
+{
+	struct link_map *asking = NULL;
+	Dl_info info;
+	bool plain = equal(frame->name, "dlsym");
+
+	if ((!plain && !equal(frame->name, "dlvsym")) || frame->handle == RTLD_DEFAULT ||
+		frame->handle == RTLD_NEXT || disabled())
+		return NULL;
+	if (!dladdr1(frame->caller, &info, (void **)&asking, RTLD_DL_LINKMAP) || !asking ||
+		definition(asking, "dlsym"))
+		return NULL;
+	return plain ? (void *)dlsym : (void *)dlvsym;
+}
+
 void *lookup_symbol(struct lookup_frame *frame, bool versioned)
 {
 	int call;
 	void *found;
 
 	find_next();
+	if (frame->name && unlikely(frame->name[0] == 'd' && frame->name[1] == 'l'))
+		return answer_dlsym(frame);
 	call = frame->name ? call_number(frame->name) : -1;
 	if (likely(call < 0) || disabled())
 		return NULL;
