@@ -61,7 +61,9 @@ sim := $(B)/sim/libcuda.so.1 $(foreach p,$(filter-out 13.0,$(sim_profiles)),$(B)
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(libraries) $(B)/cuward $(sim) ## build everything (default)
+manuals := $(patsubst docs/%.scd,$(B)/man/%,$(wildcard docs/*.scd))
+
+all: $(libraries) $(B)/cuward $(sim) $(manuals) ## build everything (default)
 lib: $(libraries)
 tool: $(B)/cuward
 sim: $(sim)
@@ -142,6 +144,13 @@ include tests/sim/profiles.mk
 
 -include $(patsubst %.o,%.d,$(shim_objects) $(tool_objects) $(provider_objects) $(sim_objects))
 
+# ---- manual pages ----
+
+$(B)/man/%: docs/%.scd
+	$(call say,MAN,$@)
+	@mkdir -p $(@D)
+	$(Q)scdoc < $< > $@
+
 # ---- tests ----
 
 include tests/tests.mk
@@ -151,6 +160,9 @@ install: all ## install to $(DESTDIR)$(prefix)
 	install -m 755 $(B)/cuward $(DESTDIR)$(bindir)/cuward
 	install -m 755 $(libraries) $(DESTDIR)$(libdir)/cuward/
 	cp -a $(B)/sim $(DESTDIR)$(libdir)/cuward/
+	install -d $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(prefix)/share/bash-completion/completions
+	install -m 644 $(manuals) $(DESTDIR)$(mandir)/man1/
+	install -m 644 tools/share/cuward.bash-completion $(DESTDIR)$(prefix)/share/bash-completion/completions/cuward
 	install -m 644 include/cuward/cuward.h $(DESTDIR)$(prefix)/include/cuward/
 
 clean: ## remove everything made

@@ -36,7 +36,7 @@ struct limit {
 	struct limit_item items[SLOT_DEVICES * 2];
 };
 
-/* Parse text (grammar: docs/cuward-limits). False: `why` is a sentence that names the value. */
+/* Parse text (grammar: cuward(1)). False: `why` is a sentence that names the value. */
 bool limit_parse(struct limit *limit, const char *text, char *why, size_t why_bytes);
 
 /*

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "cuward.h"
+#include "libraries.h"
 #include "limit.h"
-#include "run.h"
 
 enum verdict { OK, WARN, FAIL };
 
@@ -52,24 +52,12 @@ static void __attribute__((format(printf, 2, 3))) advise(struct diagnosis *d, co
 
 /* ---- the checks ---- */
 
-/* Where the libraries lie: beside the command, else in its libdir; "" nowhere. */
+/* Where the libraries lie; "" nowhere. */
 static const char *libraries(void)
 {
 	static char folder[PATH_MAX];
-	char path[PATH_MAX + 32];
-	ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
-	char *slash;
 
-	folder[length < 0 ? 0 : length] = '\0';
-	slash = strrchr(folder, '/');
-	if (slash)
-		*slash = '\0';
-	snprintf(path, sizeof(path), "%s/libcuward.so", folder);
-	if (access(path, R_OK) == 0)
-		return folder;
-	snprintf(folder, sizeof(folder), "%s", CUWARD_LIBDIR);
-	snprintf(path, sizeof(path), "%s/libcuward.so", folder);
-	return access(path, R_OK) == 0 ? folder : "";
+	return libraries_find(folder) ? folder : "";
 }
 
 static void check_library(struct diagnosis *d)
@@ -272,7 +260,8 @@ static void check_space(struct diagnosis *d)
 			path);
 		advise(d, "64 MiB remember a million allocations; with less, some are counted but not listed");
 	} else {
-		say(d, OK, "%llu MiB are free for ledgers", (unsigned long long)(fs.f_bavail * fs.f_frsize >> 20));
+		say(d, OK, "%llu MiB are free for ledgers",
+			(unsigned long long)(fs.f_bavail * fs.f_frsize >> 20));
 	}
 }
 
@@ -363,8 +352,9 @@ static void print_text(const struct diagnosis *all)
 		if (all[i].advice[0])
 			printf("%22s-> %s\n", "", all[i].advice);
 	}
-	printf("\nNot a wall: a program that wants to can get around a preload. Not counted yet: cuMemCreate,\n"
-		"arrays, graph and imported memory; limits of a job, a user or a GPU are not enforced.\n");
+	printf("\nNot a wall: a program that wants to can get around a preload. Not counted yet:\n"
+		"cuMemCreate, arrays, graph and imported memory. Limits of a job, a user or a GPU\n"
+		"are not enforced.\n");
 }
 
 static void print_json(const struct diagnosis *all)

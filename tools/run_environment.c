@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libraries.h"
 #include "limit.h"
 #include "text.h"
 
@@ -43,31 +44,11 @@ static void change(const char *name, const char *source, const char *format, ...
 
 /* ---- libraries ---- */
 
-static bool has_library(const char *folder)
-{
-	char path[PATH_MAX + 160];
-
-	return snprintf(path, sizeof(path), "%s/libcuward.so", folder) < (int)sizeof(path) &&
-		access(path, R_OK) == 0;
-}
-
-/* Beside the command, else where `make install` puts them. */
 static int find_libraries(struct run *run)
 {
-	ssize_t length = readlink("/proc/self/exe", run->libraries, sizeof(run->libraries) - 1);
-	char *slash;
-
-	run->libraries[length < 0 ? 0 : length] = 0;
-	slash = strrchr(run->libraries, '/');
-	if (slash)
-		*slash = 0;
-	if (slash && has_library(run->libraries))
+	if (libraries_find(run->libraries))
 		return 0;
-	if (!has_library(CUWARD_LIBDIR))
-		return run_fail("libcuward.so is neither in %s nor in %s", run->libraries,
-			CUWARD_LIBDIR);
-	strcpy(run->libraries, CUWARD_LIBDIR);
-	return 0;
+	return run_fail("libcuward.so is neither in %s nor in %s", run->libraries, CUWARD_LIBDIR);
 }
 
 /* Ours goes first: an interposer behind another one may never be called. What was set stays. */
