@@ -36,51 +36,34 @@ static uint64_t pitched_bytes(uint64_t pitch, uint64_t height)
 	return __builtin_mul_overflow(pitch, height, &bytes) ? UINT64_MAX : bytes;
 }
 
-CUresult on_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-	unsigned int ElementSizeBytes)
-{
-	struct grant grant;
-	CUdeviceptr pointer = 0;
-	size_t pitch = 0;
-	CUresult result = grant_open(&grant, KIND_DEVICE, pitched_bytes(WidthInBytes, Height));
+/* The size is known afterwards; what breaks the limit then is freed again. */
+#define PITCHED_ALLOC(name, free_by) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		struct grant cw_grant; \
+		__typeof__(*dptr) cw_pointer = 0; \
+		__typeof__(*pPitch) cw_pitch = 0; \
+		CUresult cw_result = \
+			grant_open(&cw_grant, KIND_DEVICE, pitched_bytes(WidthInBytes, Height)); \
+\
+		if (cw_result != CUDA_SUCCESS) \
+			return cw_result; \
+		cw_result = real.name(dptr ? &cw_pointer : NULL, pPitch ? &cw_pitch : NULL, \
+			WidthInBytes, Height, ElementSizeBytes); \
+		if (cw_result == CUDA_SUCCESS && \
+			!grant_resize(&cw_grant, pitched_bytes(cw_pitch, Height))) { \
+			real.free_by(cw_pointer); \
+			cw_result = CUDA_ERROR_OUT_OF_MEMORY; \
+		} \
+		if (cw_result == CUDA_SUCCESS) { \
+			*dptr = cw_pointer; \
+			*pPitch = cw_pitch; \
+		} \
+		return grant_close(&cw_grant, cw_result, cw_pointer); \
+	}
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = real.cuMemAllocPitch_v2(dptr ? &pointer : NULL, pPitch ? &pitch : NULL, WidthInBytes,
-		Height, ElementSizeBytes);
-	if (result == CUDA_SUCCESS && !grant_resize(&grant, pitched_bytes(pitch, Height))) {
-		real.cuMemFree_v2(pointer);
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	if (result == CUDA_SUCCESS) {
-		*dptr = pointer;
-		*pPitch = pitch;
-	}
-	return grant_close(&grant, result, pointer);
-}
-
-CUresult on_cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
-	unsigned int Height, unsigned int ElementSizeBytes)
-{
-	struct grant grant;
-	CUdeviceptr_v1 pointer = 0;
-	unsigned int pitch = 0;
-	CUresult result = grant_open(&grant, KIND_DEVICE, pitched_bytes(WidthInBytes, Height));
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = real.cuMemAllocPitch(dptr ? &pointer : NULL, pPitch ? &pitch : NULL, WidthInBytes,
-		Height, ElementSizeBytes);
-	if (result == CUDA_SUCCESS && !grant_resize(&grant, pitched_bytes(pitch, Height))) {
-		real.cuMemFree(pointer);
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	if (result == CUDA_SUCCESS) {
-		*dptr = pointer;
-		*pPitch = pitch;
-	}
-	return grant_close(&grant, result, pointer);
-}
+PITCHED_ALLOC(cuMemAllocPitch, cuMemFree)
+PITCHED_ALLOC(cuMemAllocPitch_v2, cuMemFree_v2)
 
 /* Memory of a kind that may not count against the limit; owned by the current context. */
 static CUresult open_uncharged(struct grant *grant, enum cuward_kind kind, uint64_t bytes)
