@@ -14,7 +14,7 @@ case $what in
 build) ;;
 check) packages="$packages libcmocka-dev bats jq babeltrace2 python3 gdb clang valgrind util-linux
 	libclang-rt-14-dev procps" ;;
-clients) packages="$packages jq babeltrace2 python3 ffmpeg" ;;
+clients) packages="$packages jq babeltrace2 python3 ffmpeg python3-numba" ;;
 *) echo "setup.sh: unknown part '$what'" >&2; exit 2 ;;
 esac
 

@@ -105,6 +105,18 @@ whole() {
 		"[[\"exit\",true,$(jq '[.processes[].calls[].errors] | add' $1.json)]]"
 }
 
+# both COMMAND...: bare and warded, with the same output, words and calls, and status 0.
+both() {
+	bare bare "$@"
+	[ $status -eq 0 ]
+	warded ward "$@"
+	[ $status -eq 0 ]
+	diff bare.out ward.out
+	diff <(words_of bare) <(words_of ward)
+	same_calls bare ward
+	whole ward
+}
+
 # settled WARDED: all memory was given back and nothing is left.
 settled() {
 	ask $1.json '[.processes[].memory[] | .live_bytes, .live] | add' 0

@@ -15,22 +15,10 @@ setup() {
 
 teardown() { client_teardown; }
 
-# both PART: bare and under cuward, with the same output, words, status 0 and calls.
-both() {
-	bare bare "${use[@]}" $1
-	[ $status -eq 0 ]
-	warded ward "${use[@]}" $1
-	[ $status -eq 0 ]
-	diff bare.out ward.out
-	diff <(words_of bare) <(words_of ward)
-	same_calls bare ward
-	whole ward
-}
-
 @test "pycuda: all kinds of memory, copies and events" {
 	export CUWARD_SIM_MEMORY=1G
 	with="-m 1G"
-	both memory
+	both "${use[@]}" memory
 	settled ward
 	printf '%s\n' "device True" "pinned True" "managed 0" "pitch True True" "array 256 256" \
 		"range $((256 << 10))" "event True True" "total 1024 MiB" | diff - ward.out
@@ -53,7 +41,7 @@ both() {
 
 @test "pycuda: its memory pool" {
 	with="-m 1G"
-	both pool
+	both "${use[@]}" pool
 	settled ward
 	printf '%s\n' "4 0" "4 0" "4 0" "0 4" "0 0" | diff - ward.out
 	# It takes blocks of its own size classes: a little over what it was asked for.
@@ -68,7 +56,7 @@ both() {
 	# Bare it is the GPU that is full.
 	export CUWARD_SIM_MEMORY=300M CUWARD_SIM_CONTEXT_BYTES=0
 	with="-m 300M"
-	both refused
+	both "${use[@]}" refused
 	settled ward
 	printf '%s\n' "pycuda._driver MemoryError cuMemAlloc failed: out of memory" "held 4" \
 		"cuMemAllocPitch failed: out of memory" "went on with 4 1" | diff - ward.out
@@ -88,7 +76,7 @@ both() {
 @test "pycuda: a module, and every way to launch" {
 	export CUWARD_SIM_KERNEL_NS=1000
 	with="-m 1G"
-	both launch
+	both "${use[@]}" launch
 	settled ward
 	printf '%s\n' "table True 400" "cuModuleGetFunction failed: named symbol not found" \
 		"cuFuncSetBlockShape failed: invalid argument" | diff - ward.out
@@ -103,7 +91,7 @@ both() {
 	command -v nvcc >/dev/null || export PATH=$PATH:/usr/local/cuda/bin
 	command -v nvcc >/dev/null || skip "no nvcc"
 	with="-m 1G"
-	both compiled
+	both "${use[@]}" compiled
 	settled ward
 	echo "sum 400" | diff - ward.out
 	ask ward.timeline '[.processes[0] | .launches, .copies.htod.bytes]' '[1,400]'
@@ -113,7 +101,7 @@ both() {
 
 @test "pycuda: what is left to the context is no leak" {
 	with="-m 1G --fail-on leak"
-	both reclaimed
+	both "${use[@]}" reclaimed
 	settled ward
 	ask ward.json '.processes[0].memory.device' \
 		"{\"live_bytes\":0,\"live\":0,\"peak_bytes\":$((3 * MiB)),\"allocs\":3,\"frees\":3}"
@@ -137,7 +125,7 @@ both() {
 @test "pycuda: a thread a GPU, a limit a GPU" {
 	export CUWARD_SIM_DEVICES=2 CUWARD_SIM_CONTEXT_BYTES=0 CUWARD_SIM_MEMORY=128M,200M
 	with="-m 0=128M,1=200M"
-	both threads
+	both "${use[@]}" threads
 	settled ward
 	echo "4 6" | diff - ward.out
 	ask ward.json '[.processes[0].devices[] | [.limits[0].bytes, .peak_bytes, .denied, .denied_bytes]]' \
