@@ -68,6 +68,20 @@ static char *map_file(int fd)
 	return base;
 }
 
+#define FIRST_THREADS 4u
+
+/* Header, first thread blocks and first records: with less room, all of it goes to private memory. */
+static int allocate_first(int fd)
+{
+	int error = share_allocate(fd, 0, sizeof(struct ledger_header));
+
+	if (!error)
+		error = share_allocate(fd, LEDGER_THREADS_OFFSET, FIRST_THREADS * sizeof(struct ledger_thread));
+	if (!error)
+		error = share_allocate(fd, LEDGER_RECORDS_OFFSET, LEDGER_GROW_BYTES);
+	return error;
+}
+
 static bool open_file(struct process_identity *who, char *why, size_t why_bytes)
 {
 	int folder = open_folder(why, why_bytes);
@@ -78,7 +92,7 @@ static bool open_file(struct process_identity *who, char *why, size_t why_bytes)
 	if (folder < 0)
 		return false;
 	if (!error)
-		error = share_allocate(fd, 0, sizeof(struct ledger_header));
+		error = allocate_first(fd);
 	if (!error && fstat(fd, &status) == 0) {
 		ledger.device = status.st_dev;
 		ledger.inode = status.st_ino;
@@ -93,7 +107,11 @@ static bool open_file(struct process_identity *who, char *why, size_t why_bytes)
 	if (fd >= 0)
 		close(fd);
 	close(folder);
-	ledger.in_file = ledger.base != NULL;
+	if (ledger.base) {
+		ledger.in_file = true;
+		ledger.threads_allocated = FIRST_THREADS;
+		ledger.allocated = LEDGER_GROW_BYTES / sizeof(struct ledger_record);
+	}
 	return ledger.in_file;
 }
 
@@ -169,10 +187,8 @@ struct ledger_thread *ledger_thread(uint32_t number)
 
 	lock_take(&ledger.lock);
 	if (number >= ledger.threads_allocated && !shared) {
-		uint32_t blocks = number < 4 ? 4 : 16;
-
-		if (grow(LEDGER_THREADS_OFFSET + number * block, blocks * block))
-			ledger.threads_allocated = number + blocks;
+		if (grow(LEDGER_THREADS_OFFSET + number * block, 16 * block))
+			ledger.threads_allocated = number + 16;
 		else
 			shared = true;
 	}
@@ -182,9 +198,6 @@ struct ledger_thread *ledger_thread(uint32_t number)
 		__atomic_store_n(&ledger.header->thread_count, number + 1, __ATOMIC_RELEASE);
 	lock_give_back(&ledger.lock);
 	number = shared ? ledger.header->thread_count - 1 : number;
-	/* Not even one block to be had in the file: private memory still counts. */
-	if (number == UINT32_MAX)
-		return share_private(block);
 	return (struct ledger_thread *)(ledger.base + LEDGER_THREADS_OFFSET) + number;
 }
 
