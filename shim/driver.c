@@ -112,6 +112,19 @@ static bool is_driver(const struct link_map *map)
 }
 
 /*
+ * A handle of the driver itself, which is never unloaded then. That of the application may be one
+ * of a library before it, which has wrappers under the same names; it tells the namespace.
+ */
+static void *own_handle(void *handle, const struct link_map *map)
+{
+	Lmid_t space = LM_ID_BASE;
+
+	if (handle != RTLD_DEFAULT && handle != RTLD_NEXT)
+		dlinfo(handle, RTLD_DI_LMID, &space);
+	return dlmopen(space, map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/*
  * Bind all names at once. They are looked up before our lock is taken: the loader has a lock of
  * its own, and a constructor under it may call us.
  */
@@ -121,9 +134,12 @@ static bool adopt(void *handle, struct link_map *map)
 
 	if (state.loaded && (state.settled || state.map == map))
 		return true;
-	dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD); /* a reference: it is never unloaded */
+	handle = own_handle(handle, map);
+	if (!handle)
+		return false;
 	for (int call = 0; call < DRIVER_CALL_COUNT; call++)
 		found[call] = lookup_real(handle, call_name(call));
+	dlerror(); /* no word of those that are absent: the application asked for another name */
 	lock_take(&state.lock);
 	if (!state.loaded || (!state.settled && state.map != map)) {
 		memset(state.by_pointer, 0, sizeof(state.by_pointer));
