@@ -60,7 +60,7 @@ struct guest {
 	struct slot *slot;
 	struct guest_device devices[SLOT_DEVICES];
 	uint64_t private_words[SLOT_DEVICES];
-};
+} WHOLE_PAGES;
 
 extern struct guest guest;
 extern __thread struct thread *guest_thread_pointer __attribute__((visibility("hidden")));

@@ -13,7 +13,7 @@
 
 #define FIRST_BITS 9 /* one page */
 
-struct index_memory handles __attribute__((aligned(4096)));
+struct index_memory handles;
 
 bool index_open(void)
 {

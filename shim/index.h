@@ -38,7 +38,7 @@ struct index_memory {
 	PAGE_COLOUR(5);
 	struct index_shard shards[INDEX_SHARDS];
 	uint64_t *freed; /* keys freed lately, to tell a second free from a wild one */
-};
+} WHOLE_PAGES;
 
 extern struct index_memory handles;
 

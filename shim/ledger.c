@@ -23,7 +23,7 @@
 
 _Static_assert(DRIVER_CALL_COUNT <= LEDGER_CALLS_MAX, "thread blocks hold every call");
 
-struct ledger_memory ledger __attribute__((aligned(4096)));
+struct ledger_memory ledger;
 
 /* ---- the file ---- */
 

@@ -51,7 +51,7 @@ struct ledger_memory {
 	ino_t inode;
 	char name[96];
 	char job[128];
-};
+} WHOLE_PAGES;
 
 extern struct ledger_memory ledger;
 

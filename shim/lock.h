@@ -24,6 +24,9 @@
  */
 #define PAGE_COLOUR(n) char page_colour[(n) * 320]
 
+/* Of a type: whole pages, so that nothing of somebody else is wiped with it. */
+#define WHOLE_PAGES __attribute__((aligned(4096)))
+
 static inline void lock_relax(void)
 {
 #if defined(__x86_64__)

@@ -17,14 +17,14 @@
 
 #define PLACES 65536u
 
-static struct {
+static struct names {
 	uint32_t lock;
 	uint32_t count;
 	struct {
 		uint64_t handle;
 		uint32_t function;
 	} *table;
-} names __attribute__((aligned(4096)));
+} WHOLE_PAGES names;
 
 static uint32_t place_of(uint64_t handle)
 {

@@ -33,7 +33,7 @@ static struct {
 	struct slots_header *header;
 	struct slot *slots;
 	uint32_t number;
-} share __attribute__((aligned(4096)));
+} __attribute__((aligned(PAGE))) share;
 
 /* ---- memory ---- */
 

@@ -16,7 +16,7 @@
 #include "settings.h"
 #include "share.h"
 
-struct site_table sites __attribute__((aligned(4096)));
+struct site_table sites;
 
 /* False: call sites are not wanted, or there is no memory for them. */
 static bool prepare(void)

@@ -23,7 +23,7 @@ struct site_table {
 	uint32_t lock;
 	uint32_t count;
 	bool prepared;
-};
+} WHOLE_PAGES;
 
 extern struct site_table sites;
 
