@@ -43,15 +43,20 @@ play() { traced "$BATS_FILE_TMPDIR/play" "$@"; }
 	[ "$(events_of "$trace" | sed -n 's/^cuward:process: process = \([0-9]*\) .*/\1/p' | sort -u | wc -l)" = 2 ]
 }
 
-@test "run --trace: 100 processes at once keep every event" {
+# On a busy machine a process may not register in time: then it is named, and nothing else is missing.
+@test "run --trace: 100 processes at once keep every event, or are named" {
 	cat >"$BATS_TEST_TMPDIR/crowd" <<-'END'
 	for i in $(seq 100); do "$1" init device 0 alloc 1M alloc 2M alloc 3M freeall & done
 	wait
 	END
 	traced sh "$BATS_TEST_TMPDIR/crowd" "$BATS_FILE_TMPDIR/play"
-	events_of "$trace" | cut -d: -f2 | sort | uniq -c >"$BATS_TEST_TMPDIR/counts"
-	for expected in "300 alloc" "300 free" "100 process" "100 process_end" "100 thread"; do
-		grep -E "^ *$expected$" "$BATS_TEST_TMPDIR/counts"
-	done
-	! grep lost "$BATS_TEST_TMPDIR/counts"
+	events_of "$trace" | cut -d: -f2 | sort | uniq -c | tee "$BATS_TEST_TMPDIR/counts"
+	counted() { awk -v event="$1" '$2 == event { n = $1 } END { print n + 0 }' "$BATS_TEST_TMPDIR/counts"; }
+	there=$(counted process)
+	[ $((there + $(counted lost))) -eq 100 ]
+	[ "$there" -gt 0 ]
+	[ "$(counted thread)" -eq "$there" ]
+	[ "$(counted alloc)" -eq $((3 * there)) ]
+	[ "$(counted free)" -eq $((3 * there)) ]
+	[ "$(counted process_end)" -eq 100 ]
 }
