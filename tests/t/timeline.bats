@@ -94,6 +94,7 @@ expect() {
 
 @test "on a terminal there is color, unless NO_COLOR is set" {
 	script -qec true /dev/null >/dev/null 2>&1 || skip "no terminals here"
+	export TERM=xterm
 	run script -qec "$B/cuward timeline $golden/two.events" /dev/null
 	[[ $output == *$'\e[32m'* ]]
 	run env NO_COLOR=1 script -qec "$B/cuward timeline $golden/two.events" /dev/null
