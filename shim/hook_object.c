@@ -6,21 +6,24 @@
 #include "names.h"
 #include "traced.h"
 
+static void trace_stream_event(int what, uint64_t stream, int device, CUcontext context)
+{
+	struct event_stream event = {
+		.thread = guest_trace_key(guest_thread()), .what = what, .stream = stream,
+		.device = device < 0 ? UINT8_MAX : device, .context = (uint64_t)context,
+	};
+
+	trace_stream(&event);
+}
+
 static void created(enum cuward_object kind, void *handle, bool owned)
 {
 	CUcontext context;
 	int device = guest_current_device(guest_thread(), &context);
 
 	grant_object_created(kind, (uint64_t)handle, device, owned ? context : NULL);
-	if (unlikely(trace_on) && kind == OBJECT_STREAM) {
-		struct event_stream event = {
-			.thread = guest_trace_key(guest_thread()), .what = OBJECT_CREATED,
-			.device = device < 0 ? UINT8_MAX : device, .stream = (uint64_t)handle,
-			.context = (uint64_t)context,
-		};
-
-		trace_stream(&event);
-	}
+	if (unlikely(trace_on) && kind == OBJECT_STREAM)
+		trace_stream_event(OBJECT_CREATED, (uint64_t)handle, device, context);
 }
 
 /* OWNED: dies with its context. */
@@ -45,6 +48,8 @@ static void created(enum cuward_object kind, void *handle, bool owned)
 		grant_object_open(&cw_release, kind, (uint64_t)(handle)); \
 		cw_release.began_ns = 0; \
 		cw_result = release_close(&cw_release, real.name ARGS_##name); \
+		if (unlikely(cw_began_ns) && kind == OBJECT_STREAM && cw_result == CUDA_SUCCESS) \
+			trace_stream_event(OBJECT_DESTROYED, (uint64_t)(handle), -1, NULL); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 
