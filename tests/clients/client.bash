@@ -80,12 +80,17 @@ passed_on() {
 # What libcuward.so asks the driver on its own account.
 own_queries='^(cuCtxGetCurrent|cuCtxGetDevice|cuDevice[A-Za-z]*|cuDriverGetVersion|cuMemGetInfo)(_v[0-9])? '
 
-# same_calls BARE WARDED: the report has just the calls of the bare run, each went through cuward,
-# and the driver saw those that were not refused, own queries of cuward apart.
+# went_through WARDED: each call went through cuward, and the driver saw those that were not
+# refused, own queries of cuward apart.
+went_through() {
+	[ -z "$(awk '$5 != "libcuward.so"' $1.calls)" ]
+	diff <(passed_on $1 | grep -Ev "$own_queries") <(logged $1 | grep -Ev "$own_queries")
+}
+
+# same_calls BARE WARDED: and they are those of the bare run.
 same_calls() {
 	diff <(logged $1) <(reported $2)
-	[ -z "$(awk '$5 != "libcuward.so"' $2.calls)" ]
-	diff <(passed_on $2 | grep -Ev "$own_queries") <(logged $2 | grep -Ev "$own_queries")
+	went_through $2
 }
 
 # calls_of WARDED SYMBOL: how often, by the report.
