@@ -38,7 +38,7 @@ void strip_count(struct strip *strip, uint64_t start_ns, uint64_t time_ns)
 	strip->buckets[strip_reach(strip, time_ns)].count++;
 }
 
-/* Where bucket `at` ends, from the start of the strip; the last one of the widest at the end of time. */
+/* Where bucket `at` ends, from the start of the strip; no later than the end of time. */
 static uint64_t bucket_end(size_t at, unsigned shift)
 {
 	uint64_t end = (uint64_t)(at + 1) << shift;

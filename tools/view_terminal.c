@@ -61,10 +61,9 @@ static void lost_text(const struct view_doubts *doubts, uint64_t all, char *text
 		snprintf(packets, sizeof(packets), "%" PRIu64 " %s of events", doubts->lost_packets,
 			plural(doubts->lost_packets, "packet", "packets"));
 	if (doubts->lost)
-		snprintf(text, bytes, "%" PRIu64 " events%s (%s)%s%s were lost: counts and sums are too"
-			" low", doubts->lost, doubts->lost_unknown ? " or more" : "",
-			format_percent(doubts->lost, all),
-			*packets ? " and " : "", packets);
+		snprintf(text, bytes, "%" PRIu64 " events%s (%s)%s%s were lost: counts and sums are too low",
+			doubts->lost, doubts->lost_unknown ? " or more" : "",
+			format_percent(doubts->lost, all), *packets ? " and " : "", packets);
 	else
 		snprintf(text, bytes, "%s were lost, nobody knows how many: counts and sums are too low",
 			*packets ? packets : "events");
