@@ -25,7 +25,7 @@
 #define X(name, params, args) \
 	static __attribute__((noinline, cold)) CUresult odd_##name params \
 	{ \
-		if (guest_in_call() || !guest_enter()) \
+		if (guest_nested(__builtin_dwarf_cfa()) || !guest_enter()) \
 			return real.name args; \
 		return name args; \
 	}
@@ -51,6 +51,7 @@ DRIVER_CALLS(X)
 			return odd_##name args; \
 		cw_thread->call = THREAD_CALL(CALL_##name); \
 		cw_thread->caller = __builtin_return_address(0); \
+		cw_thread->frame = __builtin_dwarf_cfa(); \
 		cw_thread->counts->calls[CALL_##name].count++; \
 		cw_result = on_##name args; \
 		cw_thread->call = THREAD_IDLE; \

@@ -213,9 +213,12 @@ static struct thread *thread_locked(uint32_t tid)
 
 struct thread *guest_enter(void)
 {
-	struct thread *thread = NULL;
+	struct thread *thread = guest_thread();
 	int saved = errno;
 
+	if (thread && thread->call == THREAD_IDLE)
+		return thread;
+	thread = NULL;
 	settings_read();
 	if (settings_get(SETTING_disable)[0] == '1') {
 		driver_find();

@@ -26,6 +26,7 @@ struct thread {
 	uint32_t call; /* THREAD_IDLE, or the call it is in: calls made in there are the driver's */
 	uint32_t number;
 	const void *caller; /* return address of that call */
+	const void *frame;  /* and where its frame begins on the stack */
 	CUcontext context;  /* the current one when last asked, and its device ... */
 	int32_t device;
 	uint32_t epoch; /* ... valid while no context was destroyed since */
@@ -80,6 +81,19 @@ static inline bool guest_in_call(void)
 	const struct thread *thread = guest_thread();
 
 	return thread && thread->call > THREAD_IDLE;
+}
+
+/*
+ * The same for a call whose frame begins at `frame`. A call that is not deeper on the stack than the
+ * one the thread is said to be in proves that one over: a signal handler jumped out of it.
+ */
+static inline bool guest_nested(const void *frame)
+{
+	struct thread *thread = guest_thread();
+
+	if (guest_in_call() && frame >= thread->frame)
+		thread->call = THREAD_IDLE;
+	return guest_in_call();
 }
 
 /* May the process use CUDA at all? False: its configuration is refused, and that was said. */

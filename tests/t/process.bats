@@ -156,3 +156,9 @@ value() { jq -c ".processes[0] | $1" "$2"; }
 	done
 	[ "$(LD_PRELOAD=$shim "$apps/ways" absent)" = "absent" ]
 }
+
+@test "a handler that jumps out of a call does not take the limit along" {
+	export CUWARD_SIM_KERNEL_NS=endless=never
+	[ "$(timeout 20 "$apps/jump")" = "answer 0" ]
+	[ "$(CUWARD_MEMORY=32M LD_PRELOAD=$shim timeout 20 "$apps/jump")" = "answer 2" ]
+}
