@@ -22,7 +22,7 @@
 
 #define THREADS_MAX 65536u
 
-struct guest guest __attribute__((aligned(4096)));
+struct guest guest;
 __thread struct thread *guest_thread_pointer;
 
 /* Where there is no memory at all, calls still go through one place that can refuse. */
@@ -106,13 +106,13 @@ static void forget(void)
 	ledger_forget();
 	share_forget();
 	site_forget();
+	lookup_forget();
 }
 
 /* A kernel that wipes on fork has done this already. */
 static void in_forked_child(void)
 {
 	trace_stop();
-	lookup_publish(NULL);
 	forget();
 }
 
@@ -157,6 +157,7 @@ static void start_locked(void)
 {
 	struct threads *threads = share_private(sizeof(*threads));
 
+	trace_stop(); /* in a child of the bare fork call it is still on */
 	share_wipe_on_fork(&guest, sizeof(guest));
 	if (threads) {
 		share_wipe_on_fork(threads, sizeof(*threads));

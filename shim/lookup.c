@@ -19,6 +19,7 @@
 #include "driver.h"
 #include "lock.h"
 #include "settings.h"
+#include "share.h"
 
 /* The arguments of a look-up as dlsym.S saved them; it passes on what is in here. */
 struct lookup_frame {
@@ -170,9 +171,8 @@ void *lookup_real(void *handle, const char *name)
 
 /* ---- coverage: what was asked for, and what we answered ---- */
 
+/* A forked child goes on with these; it may use pointers that its parent looked up. */
 static struct {
-	struct ledger_header *header;
-	uint32_t lock;
 	uint32_t unhooked_bytes;
 	uint64_t looked_up;
 	uint64_t hooked;
@@ -180,9 +180,24 @@ static struct {
 	char unhooked[sizeof(((struct ledger_header *)0)->unhooked)];
 } coverage;
 
+/* A forked child has neither this ledger nor the thread that holds the lock. */
+static struct {
+	uint32_t lock;
+	bool wiped_on_fork;
+	struct ledger_header *header;
+} WHOLE_PAGES publishing;
+
+static void take_lock(void)
+{
+	if (!publishing.wiped_on_fork)
+		share_wipe_on_fork(&publishing, sizeof(publishing));
+	publishing.wiped_on_fork = true;
+	lock_take(&publishing.lock);
+}
+
 static void publish_locked(void)
 {
-	struct ledger_header *header = coverage.header;
+	struct ledger_header *header = publishing.header;
 
 	if (!header)
 		return;
@@ -205,7 +220,7 @@ static void count(const char *name, bool hooked)
 {
 	size_t bytes = strlen(name) + 1;
 
-	lock_take(&coverage.lock);
+	take_lock();
 	coverage.looked_up++;
 	if (hooked) {
 		coverage.hooked++;
@@ -217,15 +232,20 @@ static void count(const char *name, bool hooked)
 		}
 	}
 	publish_locked();
-	lock_give_back(&coverage.lock);
+	lock_give_back(&publishing.lock);
 }
 
 void lookup_publish(struct ledger_header *header)
 {
-	lock_take(&coverage.lock);
-	coverage.header = header;
+	take_lock();
+	publishing.header = header;
 	publish_locked();
-	lock_give_back(&coverage.lock);
+	lock_give_back(&publishing.lock);
+}
+
+void lookup_forget(void)
+{
+	memset(&publishing, 0, sizeof(publishing));
 }
 
 void *lookup_swap(const char *name, void *pointer)
@@ -244,6 +264,13 @@ static bool disabled(void)
 	return settings_get(SETTING_disable)[0] == '1';
 }
 
+/* As the caller asked, but in another scope. */
+static void *look_up(const struct lookup_frame *frame, void *handle, bool versioned)
+{
+	return versioned ? lookup_next_dlvsym(handle, frame->name, frame->version) :
+		lookup_next_dlsym(handle, frame->name);
+}
+
 /* Make the tail-jump fail as a look-up of a missing name does: ask libc for it. */
 static void *fail_naturally(struct lookup_frame *frame)
 {
@@ -254,11 +281,39 @@ static void *fail_naturally(struct lookup_frame *frame)
 	return NULL;
 }
 
-/* RTLD_DEFAULT, RTLD_NEXT, or a handle whose scope begins with us: would the driver be found? */
-static void *answer_global(struct lookup_frame *frame, int call)
+/* A plug-in finds its own libraries by RTLD_DEFAULT, although nobody else does. */
+static void *find_for_caller(const struct lookup_frame *frame, bool versioned)
 {
-	if (!driver_find() || !driver_has(call))
+	void *handle = NULL;
+	void *found = NULL;
+	Dl_info info;
+
+	if (dladdr(frame->caller, &info) && info.dli_fname && info.dli_fname[0])
+		handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle) {
+		found = look_up(frame, handle, versioned);
+		dlclose(handle);
+	}
+	return found;
+}
+
+/*
+ * RTLD_DEFAULT, RTLD_NEXT, or a handle whose scope begins with us: what would be found if we were
+ * not there? For us, that is what comes next.
+ */
+static void *answer_global(struct lookup_frame *frame, int call, bool versioned)
+{
+	void *found = look_up(frame, RTLD_NEXT, versioned);
+
+	if (!found && frame->handle == RTLD_DEFAULT)
+		found = find_for_caller(frame, versioned);
+	if (!found)
 		return fail_naturally(frame);
+	if (disabled())
+		return found;
+	/* Another interposer behind us leads to the driver too, and we stand before it. */
+	if (!driver_adopt(RTLD_NEXT, found) && !(driver_find() && driver_has(call)))
+		return found;
 	count(frame->name, true);
 	return driver_entry(call);
 }
@@ -271,23 +326,36 @@ static bool defined_before_us(int call)
 	return first && first != driver_entry(call);
 }
 
+static bool is_before_us(const struct link_map *its)
+{
+	const struct link_map *own = own_map();
+
+	for (const struct link_map *map = _r_debug.r_map; map && map != own; map = map->l_next) {
+		if (map == its)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Somebody asks libc for dlsym itself, to go around overriders: ours must stay on the way. An overrider
- * behind us asks the same for its own way out, and would come back to itself.
+ * behind us asks the same for its own way out, and would come back to itself; one in front of us
+ * asks for the next one by libc's version of it, which ours does not have.
  */
-static void *answer_dlsym(const struct lookup_frame *frame)
+static void *answer_dlsym(const struct lookup_frame *frame, bool versioned)
 {
 	struct link_map *asking = NULL;
 	Dl_info info;
 	bool plain = equal(frame->name, "dlsym");
+	bool wanted;
 
-	if ((!plain && !equal(frame->name, "dlvsym")) || frame->handle == RTLD_DEFAULT ||
-		frame->handle == RTLD_NEXT || disabled())
+	if ((!plain && !equal(frame->name, "dlvsym")) || frame->handle == RTLD_DEFAULT || disabled())
 		return NULL;
-	if (!dladdr1(frame->caller, &info, (void **)&asking, RTLD_DL_LINKMAP) || !asking ||
-		definition(asking, "dlsym"))
+	if (!dladdr1(frame->caller, &info, (void **)&asking, RTLD_DL_LINKMAP) || !asking)
 		return NULL;
-	return plain ? (void *)dlsym : (void *)dlvsym;
+	wanted = frame->handle == RTLD_NEXT ? versioned && is_before_us(asking) :
+		!definition(asking, "dlsym") && look_up(frame, frame->handle, versioned);
+	return !wanted ? NULL : plain ? (void *)dlsym : (void *)dlvsym;
 }
 
 void *lookup_symbol(struct lookup_frame *frame, bool versioned)
@@ -297,21 +365,18 @@ void *lookup_symbol(struct lookup_frame *frame, bool versioned)
 
 	find_next();
 	if (frame->name && unlikely(frame->name[0] == 'd' && frame->name[1] == 'l'))
-		return answer_dlsym(frame);
+		return answer_dlsym(frame, versioned);
 	call = frame->name ? call_number(frame->name) : -1;
-	if (likely(call < 0) || disabled())
+	if (likely(call < 0))
 		return NULL;
 	if (frame->handle == RTLD_DEFAULT && defined_before_us(call))
 		return NULL;
 	if (frame->handle == RTLD_DEFAULT || frame->handle == RTLD_NEXT)
-		return answer_global(frame, call);
-	found = versioned ? lookup_next_dlvsym(frame->handle, frame->name, frame->version) :
-		lookup_next_dlsym(frame->handle, frame->name);
-	if (!found)
-		return NULL;
+		return answer_global(frame, call, versioned);
+	found = look_up(frame, frame->handle, versioned);
 	if (found == driver_entry(call))
-		return answer_global(frame, call);
-	if (!driver_adopt(frame->handle, found))
+		return answer_global(frame, call, versioned);
+	if (!found || disabled() || !driver_adopt(frame->handle, found))
 		return NULL;
 	count(frame->name, true);
 	return driver_entry(call);

@@ -14,7 +14,10 @@ void *lookup_real(void *handle, const char *name);
 /* A pointer the driver handed out for `name`: ours in its place, and counted; else itself. */
 void *lookup_swap(const char *name, void *pointer);
 
-/* Copy what was looked up so far into the ledger, and every later look-up too. NULL ends it. */
+/* Copy what was looked up so far into the ledger, and every later look-up too. */
 void lookup_publish(struct ledger_header *header);
+
+/* Forget that ledger, in a forked child whose kernel wipes nothing. */
+void lookup_forget(void);
 
 #endif
