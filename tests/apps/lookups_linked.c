@@ -1,0 +1,2 @@
+/* flags: -DLINKED */
+#include "lookups.c"

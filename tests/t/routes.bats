@@ -1,0 +1,174 @@
+#!/usr/bin/env bats
+# Every way to the driver's functions leads through the shim; every other look-up is as without it.
+
+load guest
+
+setup_file() {
+	export plugins=$BATS_FILE_TMPDIR
+	local include name version
+	include=$("$TOP/tests/cuda_headers.sh")
+	version=$(objdump -T /lib/*/libc.so.6 | awk '$NF == "getenv" { gsub(/[()]/, "", $(NF-1)); print $(NF-1) }')
+	for name in plugin wrapper; do
+		$CC -O0 -fPIC -shared -D_GNU_SOURCE -D__CUDA_API_VERSION_INTERNAL -isystem "$include" \
+			-o "$plugins/$name.so" "$TOP/tests/apps/plugins/$name.c" -L"$B/sim" -lcuda -ldl
+	done
+	for name in overrider shadow; do
+		$CC -O0 -fPIC -shared -D_GNU_SOURCE -DGLIBC="\"$version\"" -o "$plugins/$name.so" \
+			"$TOP/tests/apps/plugins/$name.c" -ldl
+	done
+	mkdir "$plugins/stubs"
+	$CC -fPIC -shared -o "$plugins/stubs/libcuda.so" "$TOP/tests/apps/plugins/stub.c"
+}
+
+setup() { guest_setup; }
+
+teardown() { guest_teardown; }
+
+# limited HOW LIBRARY: of two allocations the first fits, one byte more does not.
+limited() {
+	CUWARD_MEMORY=1M guest 0 "$apps/routes" "$@"
+	[ "$output" = "0 2" ] || { echo "$*: $output"; false; }
+	ask '[.memory.device.allocs, .devices[0].used_bytes, .devices[0].denied]' "[1,$MiB,1]"
+	truth process.0.device.0.device.allocs 1
+}
+
+@test "routes: handles, scopes, namespaces" {
+	for how in open global next main deep space early; do
+		limited $how libcuda.so.1
+		LD_LIBRARY_PATH=$B/sim/12.2 limited $how libcuda.so.1
+	done
+	for how in open global deep space; do
+		limited $how libcuda.so
+		limited $how "$B/sim/libcuda.so.1"
+		(cd "$B" && LD_LIBRARY_PATH='' CUWARD_MEMORY=1M LD_PRELOAD=$shim \
+			"$apps/routes" $how sim/libcuda.so) >said
+		[ "$(cat said)" = "0 2" ]
+	done
+	LD_LIBRARY_PATH=$B/sim/11.0 limited open libcuda.so.1
+}
+
+@test "routes: plug-ins that nobody else sees" {
+	limited plugin "$plugins/plugin.so"
+	limited within "$plugins/plugin.so"
+}
+
+@test "routes: a library with a wrapper of its own" {
+	limited wrapper "$plugins/wrapper.so"
+	ask '.calls.cuMemAlloc_v2.count' 2
+}
+
+# The names before the driver's own are the wrapper's, and must not be taken for the driver's.
+@test "routes: a wrapper linked into the program" {
+	cp "$apps/routes" wrapped
+	LD_PRELOAD=$shim:$plugins/wrapper.so CUWARD_MEMORY=1M CUWARD_REPORT=r.json \
+		./wrapped open libcuda.so.1 >said
+	[ "$(cat said)" = "0 2" ]
+	LD_PRELOAD=$plugins/wrapper.so:$shim CUWARD_MEMORY=1M ./wrapped global libcuda.so.1 >said
+	[ "$(cat said)" = "0 2" ]
+	LD_PRELOAD=$shim:$plugins/wrapper.so CUWARD_MEMORY=1M ./wrapped global libcuda.so.1 >said
+	[ "$(cat said)" = "0 2" ]
+}
+
+@test "routes: a stub that was met first" {
+	CUWARD_MEMORY=1M guest 1 "$apps/routes" open "$plugins/stubs/libcuda.so"
+	[ "$output" = "no cuInit" ]
+	CUWARD_MEMORY=1M guest 0 "$apps/two_drivers" "$plugins/stubs/libcuda.so" libcuda.so.1
+	[ "$output" = "34 0 0 2" ]
+	CUWARD_MEMORY=1M guest 0 "$apps/two_drivers" "$B/sim/libcuda.so.1" "$plugins/stubs/libcuda.so"
+	[[ $output == "0 "* ]]
+}
+
+@test "routes: another override of dlsym, on either side" {
+	for order in "$plugins/overrider.so:$shim" "$shim:$plugins/overrider.so"; do
+		output=$(LD_PRELOAD=$order CUWARD_MEMORY=1M "$apps/routes" open libcuda.so.1 2>told)
+		[ "$output" = "0 2" ]
+		[ "$(cat told)" != "" ]
+		output=$(LD_PRELOAD=$order CUWARD_MEMORY=1M "$apps/routes" early libcuda.so.1 2>told)
+		[ "$output" = "0 2" ]
+	done
+}
+
+@test "look-ups of others see who asks, at -O0 too" {
+	printf '#include <stdio.h>\n#include <stdlib.h>\nint main(void) { return puts(getenv("SHADOWED")) < 0; }' >p.c
+	$CC -O0 -o p p.c
+	for order in "$plugins/shadow.so" "$plugins/shadow.so:$shim" "$shim:$plugins/shadow.so"; do
+		[ "$(LD_PRELOAD=$order ./p)" = "shadowed: yes" ]
+	done
+}
+
+@test "RUNPATH of the library that opens another" {
+	mkdir -p lib/sub
+	echo 'int two(void) { return 42; }' >two.c
+	printf '#include <dlfcn.h>\nint one(void) { void *h = dlopen("libtwo.so", 2);
+		return h ? ((int (*)(void))dlsym(h, "two"))() : 1; }' >one.c
+	printf 'int one(void); int main(void) { return one(); }' >p.c
+	$CC -shared -fPIC -o lib/sub/libtwo.so two.c
+	$CC -shared -fPIC -o lib/libone.so one.c -Wl,-rpath,'$ORIGIN/sub' -Wl,--enable-new-dtags -ldl
+	$CC -o p p.c -Llib -lone -Wl,-rpath,"$PWD/lib"
+	status=0
+	LD_PRELOAD=$shim ./p || status=$?
+	[ $status -eq 42 ]
+}
+
+@test "names that look like the driver's" {
+	printf 'const char *cudnnCreate(void) { return "cudnn"; }
+		const char *cuMyOwn(void) { return "own"; }
+		const char *cublasCreate_v2(void) { return "cublas"; }
+		const char *cuMemAlloc_v9(void) { return "v9"; }' >real.c
+	printf '#include <dlfcn.h>\n#define F(name) const char *name(void) { static const char *(*f)(void); \\
+		if (!f) f = (const char *(*)(void))dlsym(dlopen("./real.so", 1), #name); return f(); }
+		F(cudnnCreate) F(cuMyOwn) F(cublasCreate_v2) F(cuMemAlloc_v9)' >forward.c
+	printf '#include <stdio.h>\nconst char *cudnnCreate(void), *cuMyOwn(void), *cublasCreate_v2(void),
+		*cuMemAlloc_v9(void); int main(void) { printf("%%s %%s %%s %%s\\n", cudnnCreate(), cuMyOwn(),
+		cublasCreate_v2(), cuMemAlloc_v9()); }' >p.c
+	$CC -shared -fPIC -o real.so real.c
+	$CC -O0 -shared -fPIC -o libcudnn_like.so forward.c -ldl
+	$CC -o p p.c "$PWD/libcudnn_like.so"
+	[ "$(LD_PRELOAD=$shim ./p)" = "cudnn own cublas v9" ]
+	mkdir odd
+	cp "$shim" odd/libcuda.so.9
+	[ "$(LD_PRELOAD=odd/libcuda.so.9 ./p)" = "cudnn own cublas v9" ]
+}
+
+# same COMMAND...: it prints the same with and without the preload, whoever answers.
+same() {
+	"$@" | normal >bare
+	LD_PRELOAD=$shim "$@" | normal >preloaded
+	diff bare preloaded
+	[ "$(grep -c . bare)" -gt 100 ]
+}
+
+# The driver and we are one and the same; so are our dlsym and libc's.
+normal() {
+	sed -E -e 's/(dlsym|_exit) libcuward\.so$/\1 libc.so.6/' -e 's/libcu(da\.so(\.1)?|ward\.so)$/DRIVER/'
+}
+
+@test "what is absent stays absent, what is there stays there" {
+	for CUWARD_DISABLE in 0 1; do
+		export CUWARD_DISABLE
+		for profile in . 12.2 11.0; do
+			export LD_LIBRARY_PATH=$B/sim/$profile
+			same "$apps/lookups"
+			same "$apps/lookups_linked"
+			for mode in local global deepbind; do
+				same "$apps/lookups" $mode libcuda.so.1
+			done
+			same "$apps/lookups" local "$plugins/wrapper.so"
+			same "$apps/lookups" local "$plugins/stubs/libcuda.so" local libcuda.so.1
+		done
+		export LD_LIBRARY_PATH=
+		same "$apps/lookups"
+		same "$apps/lookups" local libcuda.so.1
+		same "$apps/lookups" global "$plugins/stubs/libcuda.so"
+	done
+}
+
+@test "cuGetProcAddress answers as the driver does, for every name, version and flag" {
+	for profile in . 12.2; do
+		LD_LIBRARY_PATH=$B/sim/$profile "$apps/versions" "$TOP/tests/sim/driver_facts.tsv" >bare
+		LD_LIBRARY_PATH=$B/sim/$profile guest 0 \
+			"$apps/versions" "$TOP/tests/sim/driver_facts.tsv"
+		diff bare - <<<"$output"
+		[ "$(wc -l <bare)" -gt 5000 ]
+	done
+}
