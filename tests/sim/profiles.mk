@@ -28,7 +28,7 @@ define sim_profile
 $(G)/sim_$(1).map: $(sim_facts) tests/sim/profiles.mk
 	$$(call say,GEN,$$@)
 	@mkdir -p $$(@D)
-	$$(Q)awk -F'\t' 'BEGIN { print "{ global: cuward_simulated_driver;" } !/^#/ && ($(if $(sim_column_$(1)),$$$$$(sim_column_$(1)) == "y",1)) \
+	$$(Q)awk -F'\t' 'BEGIN { print "{ global: cuward_simulated_driver; cuward_simulated_driver_control;" } !/^#/ && ($(if $(sim_column_$(1)),$$$$$(sim_column_$(1)) == "y",1)) \
 		{ print "\t" $$$$1 ";" } END { print "local: *; };" }' $(sim_facts) > $$@
 $(G)/sim_profile_$(1).o: tests/sim/profiles.mk
 	@mkdir -p $$(@D)

@@ -2,6 +2,7 @@
  * sim_context.c - cuInit, contexts, and the stack of them that every thread has.
  */
 #include "sim_context.h"
+#include "sim_external.h"
 #include "sim_host.h"
 #include "sim_knobs.h"
 #include "sim_module.h"
@@ -138,6 +139,8 @@ static void sweep(struct context *context)
 				module_close((struct module *)object);
 			else if (kind == KIND_stream)
 				stream_close((struct stream *)object);
+			else if (kind == KIND_external)
+				external_close((struct external *)object);
 			else
 				object_delete(object);
 		}
@@ -147,6 +150,7 @@ static void deactivate(struct context *context)
 {
 	context->active = false;
 	host_forget(context);
+	external_forget(context);
 	sweep(context);
 	close_heaps(context);
 	vacate(context);

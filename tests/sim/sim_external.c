@@ -12,10 +12,31 @@
 struct buffer {
 	struct buffer *next;
 	CUdeviceptr base, address;
+	uint64_t imported;
+	struct device *device;
+	struct context *context;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct buffer *buffers;
+
+void imported_add(struct device *device, uint64_t bytes)
+{
+	struct device *counted = device ? device : &devices[0];
+
+	pthread_mutex_lock(&counted->lock);
+	usage_add(counted, FAMILY_imported, bytes);
+	pthread_mutex_unlock(&counted->lock);
+}
+
+void imported_remove(struct device *device, uint64_t bytes)
+{
+	struct device *counted = device ? device : &devices[0];
+
+	pthread_mutex_lock(&counted->lock);
+	usage_remove(counted, FAMILY_imported, bytes);
+	pthread_mutex_unlock(&counted->lock);
+}
 
 CUresult sim_cuImportExternalMemory(
 	CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
@@ -37,8 +58,16 @@ CUresult sim_cuImportExternalMemory(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	external->fd = memHandleDesc->handle.fd; /* from now on the driver's */
 	external->bytes = memHandleDesc->size;
+	imported_add(context->device, external->bytes);
 	*extMem_out = (CUexternalMemory)external;
 	return CUDA_SUCCESS;
+}
+
+void external_close(struct external *external)
+{
+	imported_remove(external->object.context->device, external->bytes);
+	close(external->fd);
+	object_delete(external);
 }
 
 CUresult sim_cuDestroyExternalMemory(CUexternalMemory extMem)
@@ -47,29 +76,31 @@ CUresult sim_cuDestroyExternalMemory(CUexternalMemory extMem)
 
 	if (!external)
 		return CUDA_ERROR_INVALID_HANDLE;
-	close(external->fd);
-	object_delete(external);
+	external_close(external);
 	return CUDA_SUCCESS;
 }
 
-CUresult external_map(
-	int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address)
+CUresult external_map(const struct external_range *range, CUdeviceptr *address)
 {
-	uint64_t start = offset / SIM_BLOCK * SIM_BLOCK;
+	uint64_t start = range->offset / SIM_BLOCK * SIM_BLOCK;
 	struct buffer *buffer = malloc(sizeof(*buffer));
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 	CUdeviceptr base;
 
 	if (buffer)
-		result = vmm_map_file(fd, start, offset - start + bytes, device, &base);
+		result = vmm_map_file(range->fd, start, range->offset - start + range->bytes,
+			range->device, &base);
 	if (result != CUDA_SUCCESS) {
 		free(buffer);
 		return result;
 	}
-	*address = base + (offset - start);
+	*address = base + (range->offset - start);
 	pthread_mutex_lock(&lock);
-	*buffer = (struct buffer){ buffers, base, *address };
+	*buffer = (struct buffer){ buffers, base, *address, range->imported, range->device,
+		range->context };
 	buffers = buffer;
+	if (buffer->imported)
+		imported_add(buffer->device, buffer->imported);
 	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }
@@ -86,23 +117,52 @@ CUresult sim_cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemo
 		bufferDesc->size > external->bytes ||
 		bufferDesc->offset > external->bytes - bufferDesc->size)
 		return CUDA_ERROR_INVALID_VALUE;
-	return external_map(external->fd, bufferDesc->offset, bufferDesc->size,
-		external->object.context->device, devPtr);
+	return external_map(
+		&(struct external_range){ .fd = external->fd,
+			.offset = bufferDesc->offset,
+			.bytes = bufferDesc->size,
+			.device = external->object.context->device,
+			.context = external->object.context->owner },
+		devPtr);
+}
+
+static void drop(struct buffer **place)
+{
+	struct buffer *old = *place;
+
+	*place = old->next;
+	vmm_unmap_file(old->base);
+	if (old->imported)
+		imported_remove(old->device, old->imported);
+	free(old);
 }
 
 CUresult external_unmap(CUdeviceptr address)
 {
-	struct buffer **place, *old;
+	struct buffer **place;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
 	pthread_mutex_lock(&lock);
-	for (place = &buffers; (old = *place) && old->address != address; place = &old->next)
+	for (place = &buffers; *place && (*place)->address != address; place = &(*place)->next)
 		;
-	if (old)
-		*place = old->next;
+	if (*place) {
+		drop(place);
+		result = CUDA_SUCCESS;
+	}
 	pthread_mutex_unlock(&lock);
-	if (!old)
-		return CUDA_ERROR_INVALID_VALUE;
-	vmm_unmap_file(old->base);
-	free(old);
-	return CUDA_SUCCESS;
+	return result;
+}
+
+void external_forget(const struct context *context)
+{
+	struct buffer **place;
+
+	pthread_mutex_lock(&lock);
+	for (place = &buffers; *place;) {
+		if ((*place)->context == context)
+			drop(place);
+		else
+			place = &(*place)->next;
+	}
+	pthread_mutex_unlock(&lock);
 }

@@ -12,10 +12,26 @@ struct external {
 	uint64_t bytes;
 };
 
-/* Map somebody's bytes until cuMemFree or cuMemFreeAsync, which call external_unmap. */
-CUresult external_map(
-	int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address);
+/*
+ * Map somebody's bytes until cuMemFree or cuMemFreeAsync, which call external_unmap. They go with
+ * `context`, if there is one; `imported` of them count as held by this mapping.
+ */
+struct external_range {
+	int fd;
+	uint64_t offset, bytes, imported;
+	struct device *device;
+	struct context *context;
+};
+CUresult external_map(const struct external_range *range, CUdeviceptr *address);
 CUresult external_unmap(CUdeviceptr address);
+
+void external_close(struct external *external);
+/* The context is gone, and with it what it mapped. */
+void external_forget(const struct context *context);
+
+/* Count memory of others that this process holds now, or no longer. */
+void imported_add(struct device *device, uint64_t bytes);
+void imported_remove(struct device *device, uint64_t bytes);
 
 /* ---- sim_arena.c ---- */
 

@@ -6,6 +6,7 @@
  */
 #include "sim.h"
 #include "sim_context.h"
+#include "sim_gate.h"
 #include "sim_knobs.h"
 
 #include <dlfcn.h>
@@ -30,7 +31,8 @@ struct fault {
 int sim_slow = 1;
 __thread struct sim_thread sim_thread;
 static _Atomic enum state state;
-static bool watching; /* a knob wants to see every call */
+static bool watching;   /* a knob wants to see every call, */
+static bool controlled; /* or a test does */
 static struct fault *faults;
 static uint64_t *delays;
 
@@ -147,6 +149,12 @@ static void __attribute__((destructor)) unload(void)
 {
 	if (strcmp(knobs.deinit, "0"))
 		set_state(STATE_ENDED);
+}
+
+void gate_watch(void)
+{
+	watching = controlled = true;
+	set_state(atomic_load(&state));
 }
 
 static bool fault_now(enum call call, CUresult *result)
@@ -268,6 +276,10 @@ bool sim_enter(enum call call, uintptr_t first_argument, CUresult *result)
 		delay(delays[call]);
 	if (faults && fault_now(call, result))
 		return false;
+	if (controlled && control_fault(call, result)) {
+		context_fault(*result);
+		return false;
+	}
 	maybe_reenter(call);
 	return true;
 }

@@ -44,6 +44,8 @@ static bool obtain(struct node *node)
 	pthread_mutex_lock(&device->lock);
 	if (more)
 		fits = device_take(device, more);
+	if (more && fits)
+		usage_graph_reserved(device, (int64_t)more);
 	pthread_mutex_unlock(&device->lock);
 	if (!fits)
 		return false;
@@ -162,6 +164,7 @@ CUresult sim_cuDeviceGraphMemTrim(CUdevice device)
 	pools[it->index].reserved -= surplus;
 	pthread_mutex_lock(&it->lock);
 	device_give(it, surplus);
+	usage_graph_reserved(it, -(int64_t)surplus);
 	pthread_mutex_unlock(&it->lock);
 	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;

@@ -357,8 +357,13 @@ static void release(struct found *found)
 static bool find_exact(
 	struct arena *arena, uint64_t address, unsigned families, struct found *found)
 {
-	return heap_find(arena, address, found) && found->start == address &&
-	       (families >> found->heap->family & 1);
+	unsigned family;
+
+	if (!heap_find(arena, address, found) || found->start != address)
+		return false;
+	/* Whatever a pool is of, its memory is freed as that of a pool. */
+	family = found->heap->pool ? (unsigned)FAMILY_pool : (unsigned)found->heap->family;
+	return families >> family & 1;
 }
 
 CUresult heap_free(CUdeviceptr address, unsigned families)

@@ -93,6 +93,7 @@ static CUresult open_new(const struct ipc *ipc, CUdeviceptr *address)
 	new->address = new->base + ipc->offset % SIM_BLOCK;
 	new->next = all;
 	all = new;
+	imported_add(&devices[ipc->device], ipc->bytes);
 	*address = new->address;
 	return CUDA_SUCCESS;
 }
@@ -138,6 +139,7 @@ CUresult sim_cuIpcCloseMemHandle(CUdeviceptr dptr)
 	for (place = &all; (old = *place) && old->address != dptr; place = &old->next)
 		;
 	if (old && !--old->count) {
+		imported_remove(&devices[old->ipc.device], old->ipc.bytes);
 		vmm_unmap_file(old->base);
 		*place = old->next;
 		free(old);

@@ -129,6 +129,7 @@ uint64_t device_physical(struct device *device);
 void usage_add(struct device *device, enum sim_family family, uint64_t bytes);
 void usage_remove(struct device *device, enum sim_family family, uint64_t bytes);
 void usage_reserved(struct device *device, int64_t change);
+void usage_graph_reserved(struct device *device, int64_t change);
 void usage_contexts(struct device *device, int64_t change);
 
 static inline void count_one(sim_count *count)

@@ -7,6 +7,7 @@
 #include "sim_external.h"
 #include "sim_graph.h"
 #include "sim_green.h"
+#include "sim_knobs.h"
 #include "sim_module.h"
 #include "sim_pool.h"
 #include "sim_stream.h"
@@ -49,13 +50,18 @@ static bool slab_open(struct slab *slab, enum kind kind)
 	return true;
 }
 
+static size_t quarantine(void)
+{
+	return *knobs.handles == 'i' ? 0 : QUARANTINE;
+}
+
 static struct object *take_place(struct slab *slab, enum kind kind)
 {
 	struct object *object = slab->first_free;
 
 	if (!slab->base && !slab_open(slab, kind))
 		return NULL;
-	if (slab->free > QUARANTINE || (object && slab->used == slab->capacity)) {
+	if (slab->free > quarantine() || (object && slab->used == slab->capacity)) {
 		slab->first_free = object->next_free;
 		slab->free--;
 		memset(object, 0, slab->stride);

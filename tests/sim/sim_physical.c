@@ -5,6 +5,7 @@
  * process that created it pays for it as long as it holds it; an importer does not.
  */
 #include "sim_physical.h"
+#include "sim_external.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,6 +39,8 @@ static void pay_back(struct physical *physical)
 {
 	struct device *device = physical->device ? physical->device : &devices[0];
 
+	if (physical->imported)
+		imported_remove(physical->device, physical->bytes);
 	if (physical->imported || physical->multicast)
 		return;
 	pthread_mutex_lock(physical->device ? &device->lock : host_arena.lock);
@@ -256,6 +259,7 @@ static struct physical *import(int fd)
 		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		.location = { .type = index >= 0 ? CU_MEM_LOCATION_TYPE_DEVICE
 						 : CU_MEM_LOCATION_TYPE_HOST } };
+	imported_add(physical->device, physical->bytes);
 	physical->props.location.id = index >= 0 ? devices[index].ordinal : 0;
 	return physical;
 }

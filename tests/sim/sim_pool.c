@@ -13,9 +13,18 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct arena *host_or_device(struct device *device)
+/* Managed memory without a preferred place is counted with the first device. */
+static void open_heap(struct pool *pool)
 {
-	return device ? &device->arenas[ARENA_DEVICE] : &host_arena;
+	struct device *device = pool->device ? pool->device : &devices[0];
+
+	if (pool->props.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		heap_open(&pool->heap, &device->arenas[ARENA_MANAGED], FAMILY_managed);
+	else if (pool->device)
+		heap_open(&pool->heap, &device->arenas[ARENA_DEVICE], FAMILY_pool);
+	else
+		heap_open(&pool->heap, &host_arena, FAMILY_host);
+	pool->heap.pool = pool;
 }
 
 struct pool *pool_open(struct device *device, const CUmemPoolProps *props)
@@ -25,9 +34,8 @@ struct pool *pool_open(struct device *device, const CUmemPoolProps *props)
 	if (!pool)
 		return NULL;
 	pool->device = device;
-	heap_open(&pool->heap, host_or_device(device), device ? FAMILY_pool : FAMILY_host);
-	pool->heap.pool = pool;
 	pool->props = *props;
+	open_heap(pool);
 	pool->heap.most = props->maxSize;
 	pool->reuse[CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = 1;
 	pool->reuse[CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC] = 1;
@@ -218,7 +226,20 @@ static bool location_is_valid(const CUmemLocation *location, struct device **dev
 		return *device != NULL;
 	}
 	return location->type == CU_MEM_LOCATION_TYPE_HOST ||
-	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	       (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location->id == 0) ||
+	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+/* May a pool be of this, there? */
+static bool props_are_valid(const CUmemPoolProps *props, struct device **device)
+{
+	if (props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED) {
+		*device = NULL;
+		return props->location.type == CU_MEM_LOCATION_TYPE_NONE ||
+		       location_is_valid(&props->location, device);
+	}
+	return props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+	       location_is_valid(&props->location, device);
 }
 
 CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
@@ -226,8 +247,7 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps
 	struct device *device;
 	struct pool *opened;
 
-	if (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-		!location_is_valid(&poolProps->location, &device))
+	if (!pool || !poolProps || !props_are_valid(poolProps, &device))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (poolProps->handleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -387,7 +407,8 @@ CUresult sim_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	if (!pool_get(pool) || pool_get(pool)->device != device_get(dev))
+	if (!pool_get(pool) || pool_get(pool)->device != device_get(dev) ||
+		pool_get(pool)->imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	device_get(dev)->current_pool = pool_get(pool);
 	return CUDA_SUCCESS;

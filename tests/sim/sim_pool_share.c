@@ -114,47 +114,123 @@ CUresult sim_cuMemPoolImportPointer(
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = external_map(fd, token.offset, token.bytes, pool->device, ptr_out);
+	result = external_map(&(struct external_range){ .fd = fd,
+				      .offset = token.offset,
+				      .bytes = token.bytes,
+				      .imported = token.bytes,
+				      .device = pool->device },
+		ptr_out);
 	close(fd);
 	return result;
 }
 
 /* ---- pools by location ---- */
 
-static CUresult located(CUmemLocation *location, CUmemAllocationType type, struct device **device)
+/* The pools of hosts and of managed memory are made when somebody first asks for them. */
+static struct {
+	struct pool *its, *current;
+} elsewhere[2];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct place {
+	struct device *device; /* or */
+	unsigned elsewhere;
+};
+
+static CUresult locate(
+	const CUmemLocation *location, CUmemAllocationType type, struct place *place)
 {
-	if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED ||
-		location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+	bool managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+
+	place->device = NULL;
+	place->elsewhere = managed;
+	if (!location || (type != CU_MEM_ALLOCATION_TYPE_PINNED && !managed))
 		return CUDA_ERROR_INVALID_VALUE;
-	*device = device_get(location->id);
-	return *device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	switch ((int)location->type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		if (!device_get(location->id))
+			return CUDA_ERROR_INVALID_DEVICE;
+		place->device = managed ? NULL : device_get(location->id);
+		return CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_NONE:
+		return managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	case CU_MEM_LOCATION_TYPE_HOST:
+		return CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		return location->id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+static struct pool *elsewhere_default(unsigned which)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST } };
+
+	if (which)
+		props = (CUmemPoolProps){ .allocType = CU_MEM_ALLOCATION_TYPE_MANAGED };
+	pthread_mutex_lock(&lock);
+	if (!elsewhere[which].its) {
+		elsewhere[which].its = pool_open(NULL, &props);
+		if (elsewhere[which].its)
+			elsewhere[which].its->is_default = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return elsewhere[which].its;
+}
+
+static struct pool *default_of(const struct place *place)
+{
+	return place->device ? place->device->default_pool : elsewhere_default(place->elsewhere);
+}
+
+static struct pool *current_of(const struct place *place)
+{
+	struct pool *current = elsewhere[place->elsewhere].current;
+
+	if (place->device)
+		return place->device->current_pool;
+	return pool_get((CUmemoryPool)current) ? current : elsewhere_default(place->elsewhere);
+}
+
+static CUresult answer(CUmemoryPool *out, const struct pool *pool)
+{
+	if (!pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*out = (CUmemoryPool)pool;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemGetDefaultMemPool(
 	CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
 {
-	struct device *device;
-	CUresult result = pool_out ? located(location, type, &device) : CUDA_ERROR_INVALID_VALUE;
+	struct place place;
+	CUresult result = pool_out ? locate(location, type, &place) : CUDA_ERROR_INVALID_VALUE;
 
-	if (result == CUDA_SUCCESS)
-		*pool_out = (CUmemoryPool)device->default_pool;
-	return result;
+	return result == CUDA_SUCCESS ? answer(pool_out, default_of(&place)) : result;
 }
 
 CUresult sim_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
 {
-	struct device *device;
-	CUresult result = pool ? located(location, type, &device) : CUDA_ERROR_INVALID_VALUE;
+	struct place place;
+	CUresult result = pool ? locate(location, type, &place) : CUDA_ERROR_INVALID_VALUE;
 
-	if (result == CUDA_SUCCESS)
-		*pool = (CUmemoryPool)device->current_pool;
-	return result;
+	return result == CUDA_SUCCESS ? answer(pool, current_of(&place)) : result;
 }
 
 CUresult sim_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
-	struct device *device;
-	CUresult result = located(location, type, &device);
+	struct place place;
+	CUresult result = locate(location, type, &place);
+	struct pool *it = pool_get(pool);
 
-	return result == CUDA_SUCCESS ? sim_cuDeviceSetMemPool(device->ordinal, pool) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (place.device)
+		return sim_cuDeviceSetMemPool(place.device->ordinal, pool);
+	if (!it || it->props.allocType != type || it->imported)
+		return CUDA_ERROR_INVALID_VALUE;
+	elsewhere[place.elsewhere].current = it;
+	return CUDA_SUCCESS;
 }

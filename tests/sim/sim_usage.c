@@ -313,6 +313,11 @@ void usage_reserved(struct device *device, int64_t change)
 	add_high(&device->truth->pool_reserved, &device->truth->pool_reserved_high, change);
 }
 
+void usage_graph_reserved(struct device *device, int64_t change)
+{
+	add_high(&device->truth->graph_reserved, &device->truth->graph_reserved_high, change);
+}
+
 void usage_contexts(struct device *device, int64_t change)
 {
 	add(&device->truth->contexts, change);

@@ -15,11 +15,15 @@
 #include <stdint.h>
 
 #define SIM_TRUTH_MAGIC 0x63757472u
-#define SIM_TRUTH_VERSION 1u
+#define SIM_TRUTH_VERSION 2u
 #define SIM_TRUTH_DEVICES 16
 #define SIM_TRUTH_PROCESSES 256
 
-/* Who asked for the memory. `charged` families use up a device and are counted in `requested`. */
+/*
+ * Who asked for the memory. `charged` families use up a device and are counted in `requested`.
+ * `graph` are the bytes that nodes ask for, launched or not; `host` all memory of hosts;
+ * `imported` what other processes or drivers pay for, of the device it lies on.
+ */
 #define SIM_FAMILIES(X) \
 	X(device, 1) \
 	X(pool, 1) \
@@ -28,7 +32,8 @@
 	X(vmm, 1) \
 	X(graph, 0) \
 	X(module, 0) \
-	X(host, 0)
+	X(host, 0) \
+	X(imported, 0)
 
 #define SIM_FAMILY_NUMBER(name, charged) FAMILY_##name,
 enum sim_family { SIM_FAMILIES(SIM_FAMILY_NUMBER) SIM_TRUTH_FAMILIES };
@@ -51,6 +56,8 @@ struct sim_truth_usage {
 	sim_count requested_high;
 	sim_count pool_reserved;
 	sim_count pool_reserved_high;
+	sim_count graph_reserved; /* what graphs use, and what is kept for their next launch */
+	sim_count graph_reserved_high;
 	sim_count contexts;
 	struct sim_usage family[SIM_TRUTH_FAMILIES];
 };
