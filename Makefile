@@ -33,7 +33,8 @@ sim_flags = $(base_flags) $(cuda_flags) -Itests/sim -fPIC -fvisibility=hidden
 shim_link := -shared -Wl,-soname,libcuward.so -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now \
 	-Wl,-z,defs -Wl,--as-needed -Wl,--version-script,shim/libcuward.map
 
-cuda_include := $(shell tests/cuda_headers.sh)
+# Given as an argument of make, it is not in the environment of this shell.
+cuda_include := $(shell CUDA_HOME='$(CUDA_HOME)' tests/cuda_headers.sh)
 
 # ---- what is built from what ----
 
@@ -53,13 +54,24 @@ tool_packages := jansson babeltrace2
 tool_libs = $(shell pkg-config --libs $(tool_packages)) -ldw -lelf -lm
 tool_cflags = $(shell pkg-config --cflags $(tool_packages))
 
-libraries := $(B)/libcuward.so $(if $(filter 0,$(WITH_LTTNG)),,$(B)/libcuward-lttng.so)
+provider := $(B)/libcuward-lttng.so
+libraries := $(B)/libcuward.so $(if $(filter 0,$(WITH_LTTNG)),,$(provider))
 sim_profiles := 13.0 12.2 11.0
 sim := $(B)/sim/libcuda.so.1 $(foreach p,$(filter-out 13.0,$(sim_profiles)),$(B)/sim/$(p)/libcuda.so.1)
 
-.PHONY: all lib tool sim check check-clients check-gpu demo bench install clean help setup-build setup-check
+.PHONY: all lib tool sim check check-clients check-gpu demo bench install clean help setup-build setup-check FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
+
+# What was built with other flags is built again: all that is compiled depends on one of these files,
+# which change when the flags do. Those of the command alone are of no matter to the libraries.
+$(B)/flags $(B)/flags-tools: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' "$$built_with" | cmp -s - $@ || printf '%s\n' "$$built_with" > $@
+	@$(if $(filter 0,$(WITH_LTTNG)),rm -f $(provider))
+$(B)/flags: export built_with = $(CC) $(CFLAGS) $(LDFLAGS) $(tls_flags) $(cuda_include)
+$(B)/flags-tools: export built_with = $(libdir) $(WITH_LTTNG)
+FORCE:
 
 manuals := $(patsubst docs/%.scd,$(B)/man/%,$(wildcard docs/*.scd))
 
@@ -69,7 +81,7 @@ tool: $(B)/cuward
 sim: $(sim)
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile tests/tests.mk | expand -t 18
 
 setup-build:
 	@tests/setup.sh build
@@ -86,7 +98,7 @@ endif
 
 # ---- generated ----
 
-$(G)/driver_calls.h: shim/driver_calls.awk shim/cuda_headers.h Makefile
+$(G)/driver_calls.h: shim/driver_calls.awk shim/cuda_headers.h Makefile $(B)/flags
 	$(call say,GEN,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -E -P -D__CUDA_API_VERSION_INTERNAL -isystem $(cuda_include) shim/cuda_headers.h > $(G)/cuda.i
@@ -94,11 +106,11 @@ $(G)/driver_calls.h: shim/driver_calls.awk shim/cuda_headers.h Makefile
 
 # ---- the shim ----
 
-$(B)/obj/shim/%.c.o: shim/%.c $(G)/driver_calls.h Makefile
+$(B)/obj/shim/%.c.o: shim/%.c $(G)/driver_calls.h Makefile $(B)/flags
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(shim_flags) -c -o $@ $<
-$(B)/obj/shim/%.S.o: shim/%.S Makefile
+$(B)/obj/shim/%.S.o: shim/%.S Makefile $(B)/flags
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -fPIC -c -o $@ $<
@@ -111,7 +123,7 @@ $(B)/obj/shim/lookup.c.o $(B)/obj/shim/calls.c.o: san_flags :=
 
 # ---- the trace provider ----
 
-$(B)/obj/provider/%.c.o: shim/provider/%.c $(G)/driver_calls.h Makefile
+$(B)/obj/provider/%.c.o: shim/provider/%.c $(G)/driver_calls.h Makefile $(B)/flags
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim/provider -Ishim -fPIC -fvisibility=hidden $(tls_flags) -c -o $@ $<
@@ -122,11 +134,11 @@ $(B)/libcuward-lttng.so: $(provider_objects)
 
 # ---- the command ----
 
-$(B)/obj/tools/%.c.o: tools/%.c $(G)/driver_calls.h Makefile
+$(B)/obj/tools/%.c.o: tools/%.c $(G)/driver_calls.h Makefile $(B)/flags $(B)/flags-tools
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(tool_flags) $(tool_cflags) -c -o $@ $<
-$(B)/obj/tools/shim/%.c.o: shim/%.c $(G)/driver_calls.h Makefile
+$(B)/obj/tools/shim/%.c.o: shim/%.c $(G)/driver_calls.h Makefile $(B)/flags $(B)/flags-tools
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(tool_flags) -c -o $@ $<
@@ -136,7 +148,7 @@ $(B)/cuward: $(tool_objects)
 
 # ---- the simulated driver: one set of objects, one library a profile ----
 
-$(B)/obj/sim/%.c.o: tests/sim/%.c $(G)/driver_calls.h Makefile
+$(B)/obj/sim/%.c.o: tests/sim/%.c $(G)/driver_calls.h Makefile $(B)/flags
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(sim_flags) -c -o $@ $<

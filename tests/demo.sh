@@ -13,9 +13,17 @@ else
 fi
 echo "This demo runs on $word."
 echo
-echo "\$ cuward run $driver${driver:+ }-m 384M --trace -- train"
+tracing= showing=
+if [ -e "$B/libcuward-lttng.so" ]; then
+	tracing=" --trace" showing="=$trace"
+else
+	echo "It was built without LTTng, so there is no --trace and no timeline."
+	echo
+fi
+echo "\$ cuward run${driver:+ }$driver -m 384M$tracing -- train"
 # shellcheck disable=SC2086
-"$B/cuward" run $driver -m 384M --trace="$trace" -- "$B/apps/train"
+"$B/cuward" run $driver -m 384M $tracing$showing -- "$B/apps/train"
+[ -n "$tracing" ] || exit 0
 echo
 echo "\$ cuward timeline TRACE"
 "$B/cuward" timeline "$trace"

@@ -1,15 +1,17 @@
 #!/bin/sh
 # setup.sh WHAT - make sure that what WHAT (build, check, clients) needs is installed.
 #
-# Debian packages: as root they are installed, otherwise the exact command is printed and we stop.
-# CUDA headers (>= 13.0): used where they are found; else two small NVIDIA packages with just the
-# headers are fetched from PyPI into build/cuda. Nothing else is downloaded.
+# Debian packages, all at once: as root they are installed, otherwise the exact command is printed and
+# we stop. CUDA headers (>= 13.0): used where they are found; else two small NVIDIA packages with just
+# the headers are fetched from PyPI into build/cuda. The real programs of `clients` that Debian's main
+# section does not have are fetched into build/clients.
 set -eu
 what=${1:?usage: setup.sh build|check|clients}
 top=$(cd "$(dirname "$0")/.." && pwd)
 
-packages="gcc libc6-dev make pkg-config liblttng-ust-dev lttng-tools libjansson-dev libinih-dev
-	liblttng-ctl-dev libdw-dev uthash-dev libbabeltrace2-dev scdoc"
+packages="gcc libc6-dev make pkg-config libjansson-dev libinih-dev libdw-dev uthash-dev
+	libbabeltrace2-dev scdoc"
+[ "${WITH_LTTNG:-1}" = 0 ] || packages="$packages liblttng-ust-dev liblttng-ctl-dev lttng-tools"
 case $what in
 build) ;;
 check) packages="$packages libcmocka-dev bats jq babeltrace2 python3 gdb clang valgrind util-linux
@@ -18,6 +20,15 @@ clients) packages="$packages libcmocka-dev bats jq python3 procps ffmpeg python3
 	gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-bad" ;;
 *) echo "setup.sh: unknown part '$what'" >&2; exit 2 ;;
 esac
+headers=$("$top/tests/cuda_headers.sh")
+if [ "$headers" = none ]; then
+	packages="$packages python3"
+fi
+if [ "$headers" = none ] || [ "$what" != build ]; then
+	command -v pip3 >/dev/null || command -v pip >/dev/null || packages="$packages python3-pip"
+fi
+# What a client of another section needs, which only its package tells.
+[ "$what" != clients ] || . "$top/tests/clients/get_pycuda.sh"
 
 missing_packages() {
 	for package in "$@"; do
@@ -51,18 +62,10 @@ install_packages() {
 
 # shellcheck disable=SC2086
 install_packages $packages
-[ "$what" != clients ] || . "$top/tests/clients/get_pycuda.sh"
 
-if [ "$("$top/tests/cuda_headers.sh")" = none ]; then
-	install_packages python3 python3-pip
+if [ "$headers" = none ]; then
 	echo "setup: fetching CUDA headers into build/cuda" >&2
-	mkdir -p "$top/build/cuda/wheels"
-	pip=$(command -v pip3 || command -v pip)
-	"$pip" download -q --no-deps --only-binary=:all: -d "$top/build/cuda/wheels" \
-		'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-profiler-api==13.0.*' >&2
-	for wheel in "$top"/build/cuda/wheels/*.whl; do
-		python3 -m zipfile -e "$wheel" "$top/build/cuda/unpacked"
-	done
+	"$top/tests/get_headers.sh" "$top/build/cuda" '==13.0.*' >/dev/null
 	if [ "$("$top/tests/cuda_headers.sh")" = none ]; then
 		echo "setup: the fetched packages hold no cuda.h >= 13.0" >&2
 		exit 1

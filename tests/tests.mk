@@ -10,19 +10,19 @@
 apps := $(patsubst tests/apps/%.c,$(B)/apps/%,$(filter-out tests/apps/sim_%,$(wildcard tests/apps/*.c)))
 units := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 
-$(B)/apps/%: tests/apps/%.c $(G)/driver_calls.h $(B)/sim/libcuda.so.1 Makefile tests/tests.mk
+$(B)/apps/%: tests/apps/%.c $(G)/driver_calls.h $(B)/sim/libcuda.so.1 Makefile $(B)/flags tests/tests.mk
 	$(call say,APP,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -std=gnu11 $(warnings) -Wno-strict-prototypes -D_GNU_SOURCE= $(san_flags) -Iinclude -I$(G) -Itests/sim \
 		-isystem $(cuda_include) -MMD -MP -o $@ $< \
 		$$(sed -n '1s,^/\* flags: \(.*\) \*/$$,\1,p' $<) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
-$(B)/unit/%: tests/unit/%.c $(G)/driver_calls.h Makefile tests/tests.mk
+$(B)/unit/%: tests/unit/%.c $(G)/driver_calls.h Makefile $(B)/flags tests/tests.mk
 	$(call say,UNIT,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim -Itools -Itests/sim -isystem $(cuda_include) \
 		-DCUWARD_VERSION='"$(version)"' -o $@ $< \
 		$$(sed -n '1s,^/\* links: \(.*\) \*/$$,\1,p' $<) -lcmocka -ldl -lpthread -lm
-$(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile tests/tests.mk
+$(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile $(B)/flags tests/tests.mk
 	$(call say,BENCH,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -O2 -std=gnu11 $(warnings) -D_GNU_SOURCE -isystem $(cuda_include) -o $@ $< \

@@ -281,8 +281,18 @@ static bool in_path(const char *program)
 	return found;
 }
 
+#ifdef CUWARD_WITHOUT_LTTNG
+static const bool with_lttng;
+#else
+static const bool with_lttng = true;
+#endif
+
 static void check_session_daemon(struct diagnosis *d)
 {
+	if (!with_lttng) {
+		say(d, OK, "this cuward was built without LTTng: --trace is not there");
+		return;
+	}
 	if (in_path("lttng-sessiond")) {
 		say(d, OK, "lttng-sessiond is there for --trace");
 		return;
@@ -308,6 +318,10 @@ static void check_provider(struct diagnosis *d)
 {
 	char answer[500];
 
+	if (!with_lttng) {
+		say(d, OK, "this cuward was built without LTTng: there is no trace provider");
+		return;
+	}
 	if (ask_child(load_provider, answer, sizeof(answer)) && strcmp(answer, "loaded") == 0) {
 		say(d, OK, "the trace provider loads");
 		return;

@@ -3,8 +3,9 @@
 #	bare NAME COMMAND...    on the simulated driver alone
 #	warded NAME COMMAND...  under cuward run --sim --trace --report; options in $with
 #
-# Both leave NAME.out, NAME.err and NAME.calls (the driver's log: pid tid symbol result caller) and
-# set $status; warded also leaves NAME.json (the report), NAME.trace and NAME.timeline.
+# Neither may take longer than $patience seconds: 124 is the status then. Both leave NAME.out,
+# NAME.err and NAME.calls (the driver's log: pid tid symbol result caller) and set $status; warded
+# also leaves NAME.json (the report), NAME.trace and NAME.timeline.
 
 client_setup() {
 	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
@@ -14,6 +15,7 @@ client_setup() {
 	sim=$B/sim
 	profile=
 	with=
+	patience=120
 	MiB=$((1 << 20))
 }
 
@@ -31,7 +33,8 @@ bare() {
 	local name=$1
 	shift
 	status=0
-	CUWARD_SIM_CALL_LOG=$name.calls LD_LIBRARY_PATH=$sim:$LD_LIBRARY_PATH "$@" >$name.out 2>$name.err || status=$?
+	CUWARD_SIM_CALL_LOG=$name.calls LD_LIBRARY_PATH=$sim:$LD_LIBRARY_PATH \
+		timeout -k 10 $patience "$@" >$name.out 2>$name.err 3>&- || status=$?
 	echo "bare: status $status"
 	tail -n 20 $name.err
 }
@@ -40,11 +43,11 @@ warded() {
 	local name=$1
 	shift
 	status=0
-	CUWARD_SIM_CALL_LOG=$name.calls "$B/cuward" run --sim$profile $with --trace=$name.trace \
+	CUWARD_SIM_CALL_LOG=$name.calls timeout -k 10 $patience "$B/cuward" run --sim$profile $with --trace=$name.trace \
 		--report $name.json -- "$@" >$name.out 2>$name.err 3>&- || status=$?
 	echo "warded: status $status"
 	tail -n 20 $name.err
-	"$B/cuward" timeline --json $name.trace >$name.timeline
+	timeout -k 10 $patience "$B/cuward" timeline --json $name.trace >$name.timeline
 }
 
 # What the program itself wrote to stderr, without cuward's lines and with addresses made alike.

@@ -2,7 +2,8 @@
 #
 # Sourced by tests/setup.sh. Both are in sections that few machines have enabled and depend on
 # NVIDIA's driver and toolkit, so they are downloaded by lists of our own and not installed; the
-# Python packages and Boost libraries that PyCUDA needs are. Where this fails its tests are skipped.
+# Python packages and Boost libraries that PyCUDA needs join $packages. Where this fails its tests are
+# skipped.
 
 pycuda=$top/build/clients/pycuda
 
@@ -45,7 +46,4 @@ if command -v apt-get >/dev/null && [ ! -e "$pycuda/needs" ]; then
 	echo "setup: fetching PyCUDA into build/clients" >&2
 	fetch_pycuda || echo "setup: there is no PyCUDA; its tests will be skipped" >&2
 fi
-if [ -e "$pycuda/needs" ]; then
-	# shellcheck disable=SC2046
-	install_packages $(cat "$pycuda/needs")
-fi
+[ ! -e "$pycuda/needs" ] || packages="$packages $(cat "$pycuda/needs")"

@@ -16,7 +16,7 @@ setup() {
 	export HOME=$PWD GST_PLUGIN_SYSTEM_PATH=$PWD/plugins GST_PLUGIN_PATH= GST_REGISTRY=$PWD/registry
 	export GST_REGISTRY_FORK=no LD_LIBRARY_PATH=$PWD/lib
 	decoder
-	LD_LIBRARY_PATH=$sim:$LD_LIBRARY_PATH gst-inspect-1.0 nvcodec | grep -q 'cudaupload: CUDA uploader' ||
+	LD_LIBRARY_PATH=$sim:$LD_LIBRARY_PATH timeout 60 gst-inspect-1.0 nvcodec | grep -q 'cudaupload: CUDA uploader' ||
 		skip "the nvcodec plugin has no cudaupload"
 	export GST_REGISTRY_UPDATE=no
 }
@@ -42,7 +42,7 @@ there_and_back=(! cudaupload ! "video/x-raw(memory:CUDAMemory)" ! cudadownload !
 
 @test "gstreamer: pictures go to the GPU and come back" {
 	play
-	"${pipeline[@]}"
+	timeout 60 "${pipeline[@]}"
 	bytes=$((5 * 320 * 240 * 3 / 2))
 	[ "$(stat -c %s pictures)" -eq $bytes ]
 	mv pictures expected

@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# Builds: what must be built again when flags change, without LTTng, with other headers.
+
+setup() {
+	unset LD_PRELOAD LD_LIBRARY_PATH "${!CUWARD_@}" CUDA_HOME MAKEFLAGS MFLAGS MAKELEVEL CFLAGS LDFLAGS
+	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	mkdir "$BATS_TEST_TMPDIR/copy"
+	cd "$TOP"
+	tar -cf - --exclude=./build --exclude=./.git . | tar -xf - -C "$BATS_TEST_TMPDIR/copy"
+	cd "$BATS_TEST_TMPDIR/copy"
+}
+
+# built ARG...: what make has to do for it, in its words.
+built() {
+	timeout 600 make -s -j2 CC="$CC" "$@" >log 2>&1 || {
+		tail -n 20 log
+		return 1
+	}
+	sed -n 's/^  //p' log
+}
+
+@test "other flags, another compiler: built again, and only then" {
+	object=build/obj/shim/limit.c.o
+	built $object >words
+	grep -q 'CC *shim/limit.c' words
+	[ -z "$(built $object)" ]
+	for flags in CFLAGS=-O0 CFLAGS=-O1 "CC=$CC -DOTHER"; do
+		built $object "$flags" >words
+		[ "$(grep -c 'CC *shim/limit.c' words)" -eq 1 ]
+		[ -z "$(built $object "$flags")" ]
+	done
+	# Where the command finds its libraries is compiled into it alone.
+	built $object "CC=$CC" build/obj/tools/libraries.c.o >words
+	built $object build/obj/tools/libraries.c.o prefix=/opt >words
+	[ "$(cat words)" = "CC     tools/libraries.c" ]
+}
+
+@test "a tree with LTTng becomes one without" {
+	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
+	export CFLAGS=-O0
+	built all build/apps/train >words
+	grep -q 'LD *build/libcuward-lttng.so' words
+	export LD_LIBRARY_PATH=$PWD/build/sim
+	build/cuward run --trace=trace true
+	[ -d trace ]
+
+	built all build/apps/train WITH_LTTNG=0 >words
+	grep -q 'CC *tools/session_control.c' words
+	[ "$(grep -c 'shim/provider\|CC *tests/sim' words)" -eq 0 ]
+	[ ! -e build/libcuward-lttng.so ]
+	status=0
+	build/cuward run --trace=other true 2>words || status=$?
+	[ $status -eq 125 ]
+	grep -q '^cuward: --trace: .*without LTTng' words
+	build/cuward run -m 1G --report r.json build/apps/train >words 2>&1
+	[ "$(jq '.processes[0].memory.device.live' r.json)" -eq 3 ]
+
+	# Nothing that is not there by choice is a fault.
+	build/cuward doctor >words
+	[ "$(grep -c '^ok ' words)" -eq 10 ]
+	[ "$(grep -c 'built without LTTng' words)" -eq 2 ]
+	B=$PWD/build tests/demo.sh >words 2>&1
+	grep -q '^train: done$' words
+	grep -q ' leaked 3 MiB in 3 allocations:$' words
+	grep -q 'built without LTTng' words
+	[ "$(grep -c 'trace$\|trace-\|timeline TRACE' words)" -eq 0 ]
+
+	built all >words
+	grep -q 'LD *build/libcuward-lttng.so' words
+	build/cuward run --trace=again true
+	[ -d again ]
+}
+
+exports() { nm -D --defined-only "$1" | awk '{ print $3 }' | LC_ALL=C sort; }
+
+# with_headers VERSION: a build with what PyPI has of it, and nothing else of NVIDIA's.
+with_headers() {
+	headers=$(tests/get_headers.sh "$BATS_TEST_TMPDIR/cuda" "$1") || skip "PyPI does not answer"
+	built lib sim build/apps/routes WITH_LTTNG=0 CFLAGS=-O0 CUDA_HOME="$headers" >words
+	grep -q " $headers/include\$" build/flags
+	for form in open global deep; do
+		export LD_PRELOAD=$PWD/build/libcuward.so LD_LIBRARY_PATH=$PWD/build/sim
+		said=$(CUWARD_MEMORY=1M build/apps/routes $form libcuda.so.1)
+		unset LD_PRELOAD LD_LIBRARY_PATH
+		[ "$said" = "0 2" ]
+	done
+}
+
+@test "headers of PyPI's alone: 13.0" {
+	with_headers '==13.0.*'
+	# Those of the installed toolkit are 13.0 or newer.
+	[ -z "$(LC_ALL=C comm -23 <(exports build/libcuward.so) <(exports "$B/libcuward.so"))" ]
+}
+
+@test "headers of PyPI's alone: the newest" {
+	with_headers ''
+	# Whatever is hooked stays hooked.
+	[ -z "$(LC_ALL=C comm -13 <(exports build/libcuward.so) <(exports "$B/libcuward.so"))" ]
+	[ "$(grep -c '^	X(' build/gen/driver_calls.h)" -ge 634 ]
+}
