@@ -119,7 +119,7 @@ $(B)/libcuward.so: $(shim_objects) shim/libcuward.map
 	$(Q)$(CC) $(CFLAGS) $(san_flags) $(LDFLAGS) $(shim_link) -o $@ $(shim_objects) -ldl -lpthread
 
 # Asked by every dlsym of the process, also those of a sanitizer that is about to start.
-$(B)/obj/shim/lookup.c.o $(B)/obj/shim/calls.c.o: san_flags :=
+$(addprefix $(B)/obj/shim/,lookup.c.o calls.c.o library.c.o bypass.c.o): san_flags :=
 
 # ---- the trace provider ----
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "library.h"
 #include "lock.h"
 #include "lookup.h"
 
@@ -87,28 +88,20 @@ static void remember_pointer(int call)
 	__atomic_store_n(&state.by_pointer[i], call + 1, __ATOMIC_RELEASE);
 }
 
-/* Most loaders relocate the addresses in a dynamic section in place, some leave offsets. */
-static const char *dynamic_pointer(const struct link_map *map, ElfW(Addr) value)
+bool driver_is_library(const struct link_map *map)
 {
-	return (const char *)(value < map->l_addr ? map->l_addr + value : value);
+	const char *base = strrchr(map->l_name, '/');
+	struct library_dynamic dynamic;
+
+	if (strncmp(base ? base + 1 : map->l_name, "libcuda.so", 10) == 0)
+		return true;
+	library_read(map, &dynamic);
+	return dynamic.soname && strcmp(dynamic.soname, "libcuda.so.1") == 0;
 }
 
-static bool is_driver(const struct link_map *map)
+bool driver_is_ours(const struct link_map *map)
 {
-	const char *strings = NULL;
-	const ElfW(Dyn) *soname = NULL;
-	const char *base;
-
-	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
-		if (entry->d_tag == DT_STRTAB)
-			strings = dynamic_pointer(map, entry->d_un.d_ptr);
-		else if (entry->d_tag == DT_SONAME)
-			soname = entry;
-	}
-	if (soname && strings && strcmp(strings + soname->d_un.d_val, "libcuda.so.1") == 0)
-		return true;
-	base = strrchr(map->l_name, '/');
-	return strncmp(base ? base + 1 : map->l_name, "libcuda.so", 10) == 0;
+	return __atomic_load_n(&state.loaded, __ATOMIC_ACQUIRE) && state.map == map;
 }
 
 /*
@@ -162,7 +155,7 @@ bool driver_adopt(void *handle, const void *symbol)
 	struct link_map *map = NULL;
 	Dl_info info;
 
-	if (!dladdr1(symbol, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !is_driver(map))
+	if (!dladdr1(symbol, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !driver_is_library(map))
 		return false;
 	return adopt(handle, map);
 }

@@ -45,6 +45,14 @@ bool driver_find(void);
  */
 bool driver_adopt(void *handle, const void *symbol);
 
+struct link_map;
+
+/* Is this library a CUDA driver, by its name? */
+bool driver_is_library(const struct link_map *map);
+
+/* Is it the one in use? */
+bool driver_is_ours(const struct link_map *map);
+
 /* cuInit succeeded on the current driver: it stays for the life of the process. */
 void driver_settle(void);
 

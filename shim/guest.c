@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "bypass.h"
 #include "limit.h"
 #include "log.h"
 #include "lookup.h"
@@ -146,6 +147,7 @@ static void open_ledger(void)
 		log_line(LOG_WARN, "%s; this process keeps its books in private memory", why);
 	}
 	lookup_publish(guest.header);
+	bypass_publish(guest.header);
 }
 
 struct threads {
@@ -240,6 +242,15 @@ struct thread *guest_enter(void)
 	guest_thread_pointer = thread;
 	errno = saved;
 	return thread;
+}
+
+void guest_open(void)
+{
+	settings_read();
+	lock_take(&guest.lock);
+	if (!guest.pid)
+		start_locked();
+	lock_give_back(&guest.lock);
 }
 
 bool guest_may_start(void)

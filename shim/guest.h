@@ -69,6 +69,9 @@ extern __thread struct thread *guest_thread_pointer __attribute__((visibility("h
 /* First call of this thread, or of this process. NULL: cuward is switched off. */
 struct thread *guest_enter(void);
 
+/* Open the books of a process that made no call that we saw, but must be told of. */
+void guest_open(void);
+
 /* The calling thread. Inside a hook it is always there; elsewhere NULL before its first call. */
 hot struct thread *guest_thread(void)
 {

@@ -9,14 +9,15 @@
 #include "lookup.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "cuward/ledger.h"
+#include "bypass.h"
 #include "calls.h"
 #include "driver.h"
+#include "library.h"
 #include "lock.h"
 #include "settings.h"
 #include "share.h"
@@ -30,7 +31,7 @@ struct lookup_frame {
 };
 
 /* Used by dlsym.S: the next definitions behind ours. */
-__attribute__((visibility("hidden"))) void *(*lookup_next_dlsym)(void *, const char *);
+void *(*lookup_next_dlsym)(void *, const char *);
 __attribute__((visibility("hidden"))) void *(*lookup_next_dlvsym)(void *, const char *, const char *);
 
 __attribute__((visibility("hidden"))) void *lookup_symbol(struct lookup_frame *frame, bool versioned);
@@ -42,101 +43,11 @@ extern struct r_debug _r_debug __attribute__((weak));
 
 /* ---- the next dlsym, found without any function of libc ---- */
 
-struct symbols {
-	const ElfW(Sym) *table;
-	const char *names;
-	const uint32_t *gnu_hash;
-	const uint32_t *sysv_hash;
-};
-
-static bool equal(const char *a, const char *b)
-{
-	while (*a && *a == *b)
-		a++, b++;
-	return *a == *b;
-}
-
-static void read_dynamic(const struct link_map *map, struct symbols *symbols)
-{
-	*symbols = (struct symbols){ 0 };
-	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
-		ElfW(Addr) value = entry->d_un.d_ptr;
-		const void *at = (const void *)(value < map->l_addr ? value + map->l_addr : value);
-
-		switch (entry->d_tag) {
-		case DT_SYMTAB:
-			symbols->table = at;
-			break;
-		case DT_STRTAB:
-			symbols->names = at;
-			break;
-		case DT_GNU_HASH:
-			symbols->gnu_hash = at;
-			break;
-		case DT_HASH:
-			symbols->sysv_hash = at;
-			break;
-		}
-	}
-}
-
-static bool defines(const struct symbols *symbols, uint32_t i, const char *name)
-{
-	const ElfW(Sym) *symbol = &symbols->table[i];
-
-	return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-		equal(symbols->names + symbol->st_name, name);
-}
-
-static uint32_t find_gnu(const struct symbols *symbols, const char *name)
-{
-	const uint32_t *head = symbols->gnu_hash;
-	const uint32_t *buckets = head + 4 + head[2] * (sizeof(ElfW(Addr)) / 4);
-	const uint32_t *chain = buckets + head[0];
-	uint32_t hash = 5381;
-	uint32_t i;
-
-	for (const char *c = name; *c; c++)
-		hash = hash * 33 + (unsigned char)*c;
-	i = head[0] ? buckets[hash % head[0]] : 0;
-	if (i < head[1])
-		return 0;
-	do {
-		if (defines(symbols, i, name))
-			return i;
-	} while (!(chain[i++ - head[1]] & 1));
-	return 0;
-}
-
-static uint32_t find_sysv(const struct symbols *symbols, const char *name)
-{
-	for (uint32_t i = 1; i < symbols->sysv_hash[1]; i++) {
-		if (defines(symbols, i, name))
-			return i;
-	}
-	return 0;
-}
-
-static void *definition(const struct link_map *map, const char *name)
-{
-	struct symbols symbols;
-	uint32_t i = 0;
-
-	read_dynamic(map, &symbols);
-	if (!symbols.table || !symbols.names)
-		return NULL;
-	if (symbols.gnu_hash)
-		i = find_gnu(&symbols, name);
-	else if (symbols.sysv_hash)
-		i = find_sysv(&symbols, name);
-	return i ? (void *)(map->l_addr + symbols.table[i].st_value) : NULL;
-}
-
 /* The link map of this library: the one that defines this very dlsym. */
 static const struct link_map *own_map(void)
 {
 	for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next) {
-		if (definition(map, "dlsym") == (void *)dlsym)
+		if (library_definition(map, "dlsym") == (void *)dlsym)
 			return map;
 	}
 	return NULL;
@@ -148,10 +59,10 @@ static void *next_definition(const char *name)
 	void *found = NULL;
 
 	for (const struct link_map *map = own ? own->l_next : NULL; map && !found; map = map->l_next)
-		found = definition(map, name);
+		found = library_definition(map, name);
 	/* Loaded late, by dlopen: libc stands in front of us. */
 	for (const struct link_map *map = _r_debug.r_map; map && map != own && !found; map = map->l_next)
-		found = definition(map, name);
+		found = library_definition(map, name);
 	return found;
 }
 
@@ -346,15 +257,15 @@ static void *answer_dlsym(const struct lookup_frame *frame, bool versioned)
 {
 	struct link_map *asking = NULL;
 	Dl_info info;
-	bool plain = equal(frame->name, "dlsym");
+	bool plain = library_equal(frame->name, "dlsym");
 	bool wanted;
 
-	if ((!plain && !equal(frame->name, "dlvsym")) || frame->handle == RTLD_DEFAULT || disabled())
+	if ((!plain && !library_equal(frame->name, "dlvsym")) || frame->handle == RTLD_DEFAULT || disabled())
 		return NULL;
 	if (!dladdr1(frame->caller, &info, (void **)&asking, RTLD_DL_LINKMAP) || !asking)
 		return NULL;
 	wanted = frame->handle == RTLD_NEXT ? versioned && is_before_us(asking) :
-		!definition(asking, "dlsym") && look_up(frame, frame->handle, versioned);
+		!library_definition(asking, "dlsym") && look_up(frame, frame->handle, versioned);
 	return !wanted ? NULL : plain ? (void *)dlsym : (void *)dlvsym;
 }
 
@@ -364,6 +275,9 @@ void *lookup_symbol(struct lookup_frame *frame, bool versioned)
 	void *found;
 
 	find_next();
+	if (unlikely(frame->handle != bypass_handle) && frame->handle != RTLD_DEFAULT &&
+	    frame->handle != RTLD_NEXT)
+		bypass_look(frame->handle);
 	if (frame->name && unlikely(frame->name[0] == 'd' && frame->name[1] == 'l'))
 		return answer_dlsym(frame, versioned);
 	call = frame->name ? call_number(frame->name) : -1;

@@ -11,6 +11,9 @@ struct ledger_header;
 /* dlsym as the process would have it without us: the next definition behind ours. */
 void *lookup_real(void *handle, const char *name);
 
+/* That dlsym itself. */
+extern void *(*lookup_next_dlsym)(void *, const char *) __attribute__((visibility("hidden")));
+
 /* A pointer the driver handed out for `name`: ours in its place, and counted; else itself. */
 void *lookup_swap(const char *name, void *pointer);
 

@@ -91,7 +91,9 @@ enum cuward_end {
 	X(LIMIT_UNUSED, "limit-unused", "a limit names a GPU that is not visible") \
 	X(LIMIT_REFUSED, "limit-refused", "the configuration of limits was refused") \
 	X(SHARE_UNAVAILABLE, "share-unavailable", "shared state could not be used") \
-	X(TRACE_UNAVAILABLE, "trace-unavailable", "tracing was asked for and could not start")
+	X(TRACE_UNAVAILABLE, "trace-unavailable", "tracing was asked for and could not start") \
+	X(DEEPBIND, "deepbind", "a library opened with RTLD_DEEPBIND: its calls may get around cuward") \
+	X(NAMESPACE, "namespace", "a library opened with dlmopen: its calls may get around cuward")
 
 enum cuward_finding {
 #define X(id, word, text) FINDING_##id,
