@@ -59,6 +59,7 @@ libraries := $(B)/libcuward.so $(if $(filter 0,$(WITH_LTTNG)),,$(provider))
 sim_profiles := 13.0 12.2 11.0
 sim := $(B)/sim/libcuda.so.1 $(foreach p,$(filter-out 13.0,$(sim_profiles)),$(B)/sim/$(p)/libcuda.so.1)
 
+.DEFAULT_GOAL := all
 .PHONY: all lib tool sim check check-clients check-gpu demo bench install clean help setup-build setup-check FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
