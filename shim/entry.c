@@ -51,7 +51,7 @@ DRIVER_CALLS(X)
 			return odd_##name args; \
 		cw_thread->call = THREAD_CALL(CALL_##name); \
 		cw_thread->caller = __builtin_return_address(0); \
-		cw_thread->frame = __builtin_dwarf_cfa(); \
+		cw_thread->frame = __builtin_frame_address(0); \
 		cw_thread->counts->calls[CALL_##name].count++; \
 		cw_result = on_##name args; \
 		cw_thread->call = THREAD_IDLE; \

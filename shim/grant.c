@@ -80,7 +80,7 @@ static __attribute__((noinline)) CUresult refuse(struct thread *thread, int devi
 {
 	struct ledger_denial denial = {
 		.bytes = bytes, .limit_bytes = BYTES_NONE, .count = 1, .time_ns = guest_realtime_ns(),
-		.site = site_of(thread->caller), .api = current_api(thread),
+		.site = site_of(thread->caller, thread->frame), .api = current_api(thread),
 		.device = device < 0 ? UINT8_MAX : device, .scope = SCOPE_PROCESS,
 	};
 
@@ -117,7 +117,7 @@ hot void fill_record(const struct grant *grant, const struct grant_request *requ
 	record->bytes = request->bytes;
 	record->context = (uint64_t)request->context;
 	record->time_ns = guest_realtime_ns();
-	record->site = site_of(grant->thread->caller);
+	record->site = site_of(grant->thread->caller, grant->thread->frame);
 	record->tid = grant->thread->tid;
 	record->epoch = guest.epoch;
 	record->api = current_api(grant->thread);

@@ -338,32 +338,32 @@ uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position
 
 /* ---- call sites ---- */
 
-uint32_t ledger_add_site(uint64_t address, uint64_t offset, const char *module,
-	const char *function, uint64_t function_offset)
+static bool room_for_site(uint32_t bytes)
 {
-	size_t module_bytes = strlen(module) + 1;
-	size_t function_bytes = strlen(function) + 1;
-	uint32_t bytes = (sizeof(struct ledger_site) + module_bytes + function_bytes + 7) & ~7u;
-	uint32_t site = 0;
-
-	lock_take(&ledger.lock);
 	if (ledger.header->sites_bytes + bytes > ledger.sites_allocated &&
 	    ledger.sites_allocated + LEDGER_GROW_BYTES <= LEDGER_SITES_BYTES_MAX &&
 	    grow(LEDGER_SITES_OFFSET + ledger.sites_allocated, LEDGER_GROW_BYTES))
 		ledger.sites_allocated += LEDGER_GROW_BYTES;
-	if (ledger.header->sites_bytes + bytes <= ledger.sites_allocated) {
-		char *at = ledger.base + LEDGER_SITES_OFFSET + ledger.header->sites_bytes;
-		struct ledger_site entry = {
-			.bytes = bytes, .site = ledger.header->site_count + 1, .address = address,
-			.offset = offset, .function_offset = function_offset,
-		};
+	return ledger.header->sites_bytes + bytes <= ledger.sites_allocated;
+}
 
-		memcpy(at, &entry, sizeof(entry));
-		memcpy(at + sizeof(entry), module, module_bytes);
-		memcpy(at + sizeof(entry) + module_bytes, function, function_bytes);
-		site = ++ledger.header->site_count;
-		__atomic_store_n(&ledger.header->sites_bytes, ledger.header->sites_bytes + bytes,
-			__ATOMIC_RELEASE);
+uint32_t ledger_add_site(struct ledger_site *entry, const struct ledger_part parts[2])
+{
+	size_t bytes = (sizeof(*entry) + parts[0].bytes + parts[1].bytes + 7) & ~7ul;
+	uint32_t site = 0;
+
+	lock_take(&ledger.lock);
+	if (bytes < LEDGER_GROW_BYTES && room_for_site(bytes)) {
+		uint32_t at = ledger.header->sites_bytes;
+		char *to = ledger.base + LEDGER_SITES_OFFSET + at;
+
+		entry->bytes = bytes;
+		entry->site = site = at / 8 + 1;
+		memcpy(to, entry, sizeof(*entry));
+		memcpy(to + sizeof(*entry), parts[0].at, parts[0].bytes);
+		memcpy(to + sizeof(*entry) + parts[0].bytes, parts[1].at, parts[1].bytes);
+		ledger.header->site_count++;
+		__atomic_store_n(&ledger.header->sites_bytes, at + bytes, __ATOMIC_RELEASE);
 	} else {
 		ledger.header->dropped_sites++;
 	}

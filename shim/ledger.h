@@ -170,9 +170,15 @@ bool ledger_contains(uint64_t address);
  */
 uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position);
 
-/* Append a call site; its id, 0 if there is no room. */
-uint32_t ledger_add_site(uint64_t address, uint64_t offset, const char *module,
-	const char *function, uint64_t function_offset);
+/*
+ * Append an entry to the call sites, with the bytes that follow it; `bytes` and `site` are filled in
+ * here. Its id, 0 if there is no room.
+ */
+struct ledger_part {
+	const void *at;
+	size_t bytes;
+};
+uint32_t ledger_add_site(struct ledger_site *entry, const struct ledger_part parts[2]);
 
 /* What the report is made from. */
 struct ledger_view;

@@ -80,6 +80,40 @@ void *lookup_real(void *handle, const char *name)
 	return lookup_next_dlsym(handle, name);
 }
 
+/* ---- modules of any kind ---- */
+
+void *lookup_in(const struct lookup_module *module, const char *name)
+{
+	struct link_map map = { .l_addr = module->base, .l_ld = (ElfW(Dyn) *)module->dynamic };
+
+	return library_definition(&map, name);
+}
+
+struct search {
+	const char *name;
+	struct lookup_module *module;
+};
+
+static int look_into(struct dl_phdr_info *info, size_t bytes, void *user)
+{
+	struct search *search = user;
+
+	(void)bytes;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
+			continue;
+		search->module->base = info->dlpi_addr;
+		search->module->dynamic = (void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+		return lookup_in(search->module, search->name) != NULL;
+	}
+	return 0;
+}
+
+bool lookup_module_with(const char *name, struct lookup_module *module)
+{
+	return dl_iterate_phdr(look_into, &(struct search){ name, module }) == 1;
+}
+
 /* ---- coverage: what was asked for, and what we answered ---- */
 
 /* A forked child goes on with these; it may use pointers that its parent looked up. */

@@ -5,6 +5,7 @@
 #define CUWARD_LOOKUP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct ledger_header;
 
@@ -13,6 +14,17 @@ void *lookup_real(void *handle, const char *name);
 
 /* That dlsym itself. */
 extern void *(*lookup_next_dlsym)(void *, const char *) __attribute__((visibility("hidden")));
+
+/*
+ * A module of the process that defines this name, however it was opened; and another name in the same
+ * module. Unlike dlsym they leave nothing behind for dlerror().
+ */
+struct lookup_module {
+	uint64_t base;
+	const void *dynamic;
+};
+bool lookup_module_with(const char *name, struct lookup_module *module);
+void *lookup_in(const struct lookup_module *module, const char *name);
 
 /* A pointer the driver handed out for `name`: ours in its place, and counted; else itself. */
 void *lookup_swap(const char *name, void *pointer);

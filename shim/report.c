@@ -9,6 +9,7 @@
 #include "json.h"
 #include "report_host.h"
 #include "report_leaks.h"
+#include "report_sites.h"
 #include "text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -337,21 +338,6 @@ static void put_in_flight(struct json *json, const struct totals *totals)
 
 /* ---- leaks, denials, findings ---- */
 
-static void put_frame(struct json *json, const char *key, const struct ledger_site *place)
-{
-	const char *function = report_site_function(place);
-
-	json_open_flat(json, key, '{');
-	json_string(json, "module", report_site_module(place));
-	json_string(json, "path", (const char *)(place + 1));
-	json_number(json, "offset", place->offset);
-	put_if(json, "function", *function != 0, function);
-	json_bytes(json, "function_offset", *function ? place->function_offset : BYTES_NONE);
-	json_null(json, "file");
-	json_null(json, "line");
-	json_close(json, '}');
-}
-
 static void put_api(struct json *json, const struct ledger_view *view, unsigned api)
 {
 	const char *name = report_call_name(view, api);
@@ -381,12 +367,7 @@ static void put_leak(struct json *json, const struct ledger_view *view,
 	text_hex(json->out, report_leak_hash(view, group), 16);
 	text_char(json->out, '"');
 	json_null(json, "suppressed_by");
-	json_open(json, "python", '[');
-	json_close(json, ']');
-	json_open(json, "native", '[');
-	if (group->place)
-		put_frame(json, NULL, group->place);
-	json_close(json, ']');
+	report_site_json(json, view, group->site);
 	json_close(json, '}');
 }
 
@@ -404,7 +385,7 @@ static void put_leaks(struct json *json, const struct ledger_view *view)
 static void put_denial(struct json *json, const struct ledger_view *view,
 	const struct ledger_denial *denial)
 {
-	const struct ledger_site *place = report_site(view, denial->site);
+	const struct ledger_site *place = report_site_owner(view, denial->site);
 
 	json_open(json, NULL, '{');
 	json_number(json, "bytes", denial->bytes);
@@ -419,7 +400,7 @@ static void put_denial(struct json *json, const struct ledger_view *view,
 	json_open(json, "holders", '[');
 	json_close(json, ']');
 	if (place)
-		put_frame(json, "site", place);
+		report_place_json(json, "site", view, place);
 	else
 		json_null(json, "site");
 	json_close(json, '}');

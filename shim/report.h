@@ -22,6 +22,30 @@ struct report_out {
 	char buffer[8192];
 };
 
+/* What is known of an address beyond what the loader says: outside the guest, from debug information. */
+struct report_frame {
+	const char *function; /* NULL unknown */
+	const char *file;
+	unsigned line; /* 0 unknown */
+};
+
+struct report_module {
+	const char *path;
+	const uint8_t *build_id;
+	unsigned build_id_bytes;
+};
+
+#define REPORT_INLINED_MAX 16
+
+struct report_symbols {
+	/*
+	 * Functions inlined there, innermost first, and the function itself; how many, 0 unknown. Texts
+	 * live as long as the symbols. *note: why the source is not known, NULL.
+	 */
+	unsigned (*resolve)(const struct report_symbols *, const struct report_module *module,
+		uint64_t offset, struct report_frame frames[REPORT_INLINED_MAX], const char **note);
+};
+
 /* A ledger in memory, its counts already checked against what is readable. */
 struct ledger_view {
 	const struct ledger_header *header;
@@ -35,6 +59,7 @@ struct ledger_view {
 	enum cuward_end how;
 	int status; /* exit status, 128+N after signal N */
 	bool leaks_off;        /* --leak off: what is live is held, not leaked */
+	const struct report_symbols *symbols; /* NULL: what the loader knew */
 	const char *trace_dir; /* NULL if not known to be traced */
 	uint64_t trace_lost;   /* events, with trace_dir; BYTES_NONE unknown */
 };

@@ -51,47 +51,6 @@ const char *report_verdict_word(unsigned verdict)
 	return verdict < VERDICT_COUNT ? words[verdict] : "unknown";
 }
 
-/* ---- sites ---- */
-
-/* The entry at offset if it lies within the table and its strings within it; else NULL. */
-static const struct ledger_site *site_at(const struct ledger_view *view, size_t offset)
-{
-	const struct ledger_site *site = (const void *)(view->sites + offset);
-	const char *strings = (const char *)(site + 1);
-	size_t left = view->sites_bytes - offset, text, module;
-
-	if (left < sizeof(*site) || site->bytes < sizeof(*site) + 2 || site->bytes > left ||
-		site->bytes % 8)
-		return NULL;
-	text = site->bytes - sizeof(*site);
-	module = strnlen(strings, text);
-	return module < text && memchr(strings + module + 1, 0, text - module - 1) ? site : NULL;
-}
-
-const struct ledger_site *report_site(const struct ledger_view *view, uint32_t site)
-{
-	const struct ledger_site *place;
-
-	for (size_t at = 0; site && (place = site_at(view, at)); at += place->bytes)
-		if (place->site == site)
-			return place;
-	return NULL;
-}
-
-const char *report_site_module(const struct ledger_site *place)
-{
-	const char *path = (const char *)(place + 1), *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-const char *report_site_function(const struct ledger_site *place)
-{
-	const char *path = (const char *)(place + 1);
-
-	return path + strlen(path) + 1;
-}
-
 /* ---- what counts ---- */
 
 bool report_ended_orderly(const struct ledger_view *view)
@@ -187,11 +146,6 @@ static void add_record(const struct ledger_view *view, const struct ledger_recor
 		group->first_ns = record->time_ns;
 }
 
-static bool site_before(const struct leak_group *a, const struct leak_group *b)
-{
-	return a->site < b->site;
-}
-
 static bool shown_before(const struct leak_group *a, const struct leak_group *b)
 {
 	if (a->verdict != b->verdict)
@@ -208,7 +162,7 @@ static bool shown_before(const struct leak_group *a, const struct leak_group *b)
 }
 
 /* Shell's sort, since qsort() may call malloc. */
-static void sort_groups(bool (*before)(const struct leak_group *, const struct leak_group *))
+static void sort_groups(void)
 {
 	static const unsigned gaps[] = { 1750, 701, 301, 132, 57, 23, 10, 4, 1 };
 
@@ -219,27 +173,10 @@ static void sort_groups(bool (*before)(const struct leak_group *, const struct l
 			struct leak_group group = groups[i];
 			unsigned j = i;
 
-			for (; j >= gap && before(&group, &groups[j - gap]); j -= gap)
+			for (; j >= gap && shown_before(&group, &groups[j - gap]); j -= gap)
 				groups[j] = groups[j - gap];
 			groups[j] = group;
 		}
-	}
-}
-
-/* Sites count up through their table, so that groups in that order find theirs in one pass. */
-static void find_places(const struct ledger_view *view)
-{
-	const struct ledger_site *place;
-	unsigned next = 0;
-
-	sort_groups(site_before);
-	while (next < group_count && groups[next].site == 0)
-		next++;
-	for (size_t at = 0; next < group_count && (place = site_at(view, at)); at += place->bytes) {
-		while (next < group_count && groups[next].site < place->site)
-			next++;
-		while (next < group_count && groups[next].site == place->site)
-			groups[next++].place = place;
 	}
 }
 
@@ -253,45 +190,18 @@ const struct leak_group *report_leak_groups(const struct ledger_view *view, unsi
 		if (report_record_is_live(&record))
 			add_record(view, &record);
 	}
-	find_places(view);
-	sort_groups(shown_before);
+	sort_groups();
 	*count = group_count;
 	return groups;
 }
 
 /* ---- hash ---- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
-{
-	const uint8_t *at = bytes;
-
-	for (size_t i = 0; i < count; i++)
-		hash = (hash ^ at[i]) * 0x100000001b3ull;
-	return hash;
-}
-
-static uint64_t hash_word(uint64_t hash, const char *word)
-{
-	return hash_bytes(hash, word, strlen(word) + 1);
-}
-
-static uint64_t hash_place(uint64_t hash, const struct ledger_site *place)
-{
-	const char *function = report_site_function(place);
-
-	hash = hash_word(hash, report_site_module(place));
-	hash = hash_word(hash, function);
-	/* A function keeps its name when the program is built anew; an offset does not. */
-	return *function ? hash : hash_bytes(hash, &place->offset, sizeof(place->offset));
-}
-
 uint64_t report_leak_hash(const struct ledger_view *view, const struct leak_group *group)
 {
 	const char *api = report_call_name(view, group->api);
-	uint64_t hash = 0xcbf29ce484222325ull;
+	uint64_t hash = report_site_hash(view, group->site, REPORT_HASH_START);
 
-	if (group->place)
-		hash = hash_place(hash, group->place);
-	hash = hash_word(hash, report_kind_word(group->kind));
-	return hash_word(hash, api ? api : "");
+	hash = report_hash_word(hash, report_kind_word(group->kind));
+	return report_hash_word(hash, api ? api : "");
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "report.h"
+#include "report_sites.h"
 
 /* No such call, no such device: what the groups of the rest have. */
 #define API_NONE UINT16_MAX
@@ -17,7 +18,6 @@ struct leak_group {
 	uint64_t bytes;
 	uint64_t count;
 	uint64_t first_ns; /* CLOCK_REALTIME of the oldest */
-	const struct ledger_site *place; /* NULL unknown */
 	uint32_t site;
 	uint16_t api;
 	uint8_t verdict; /* enum cuward_verdict */
@@ -37,11 +37,6 @@ bool report_ended_orderly(const struct ledger_view *view);
 
 /* Is this a memory record that counts as held? Objects are counted elsewhere. */
 bool report_record_is_live(const struct ledger_record *record);
-
-/* The entry of a site, NULL where there is none; its strings are checked. */
-const struct ledger_site *report_site(const struct ledger_view *view, uint32_t site);
-const char *report_site_module(const struct ledger_site *place);   /* base name */
-const char *report_site_function(const struct ledger_site *place); /* may be empty */
 
 /* The same for the same place, kind and call in every run of a program. */
 uint64_t report_leak_hash(const struct ledger_view *view, const struct leak_group *group);

@@ -26,25 +26,6 @@ static void put_amount(struct report_out *out, uint64_t bytes, uint64_t count)
 	text_count(out, count, "allocation");
 }
 
-/* module!function+offset, or module+offset where no function is known. */
-static void put_place(struct report_out *out, const struct ledger_site *place)
-{
-	const char *function;
-
-	if (!place) {
-		text_put(out, "an unknown place");
-		return;
-	}
-	function = report_site_function(place);
-	text_clean(out, report_site_module(place), SIZE_MAX);
-	if (*function) {
-		text_char(out, '!');
-		text_clean(out, function, SIZE_MAX);
-	}
-	text_put(out, "+0x");
-	text_hex(out, *function ? place->function_offset : place->offset, 1);
-}
-
 static void put_group(struct report_out *out, const struct ledger_view *view,
 	const struct leak_group *group)
 {
@@ -60,8 +41,8 @@ static void put_group(struct report_out *out, const struct ledger_view *view,
 		text_number(out, group->device);
 	}
 	text_put(out, ") from ");
-	put_place(out, group->place);
-	if (api && !group->place) {
+	report_site_text(out, view, group->site);
+	if (api && !report_site_owner(view, group->site)) {
 		text_put(out, " by ");
 		text_put(out, api);
 	}

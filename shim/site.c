@@ -1,22 +1,57 @@
 /*
- * site.c - return address -> id of a call site in the ledger.
+ * site.c - call sites in the ledger: return address -> place, frames -> stack.
  *
- * A site is described once, by the loader's own knowledge (module, nearest exported function), when
- * it is first seen; source lines are found later, outside the guest. The table is read without
- * a lock: an entry's address is published after its id.
+ * A site is described by the loader's own knowledge (module, nearest exported function) when it is
+ * first seen; source lines are found later, outside the guest.
  */
 #include "site.h"
 
-#include <dlfcn.h>
-#include <link.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "ledger.h"
 #include "lock.h"
+#include "module.h"
+#include "python.h"
 #include "settings.h"
 #include "share.h"
+#include "stack.h"
 
 struct site_table sites;
+
+/* ---- tables ---- */
+
+static bool wanted(const char *word)
+{
+	const char *stack = settings_get(SETTING_stack);
+
+	/* Who asks for leaks wants to know how it came to them. */
+	if (!settings_is_set(SETTING_stack) && settings_is_set(SETTING_leak) &&
+		strcmp(settings_get(SETTING_leak), "off") != 0)
+		stack = "full";
+	return strcmp(stack, word) == 0;
+}
+
+static void prepare_locked(void)
+{
+	bool full = wanted("full");
+	struct site_place *stacks = NULL;
+
+	sites.prepared = true;
+	if (wanted("none"))
+		return;
+	module_prepare();
+	sites.native = full || wanted("native");
+	sites.python = full || wanted("python");
+	if (sites.python)
+		python_prepare();
+	if (sites.native || sites.python)
+		stacks = share_private(SITE_STACKS * sizeof(struct site_place));
+	__atomic_store_n(&sites.places, share_private(SITE_PLACES * sizeof(struct site_place)),
+		__ATOMIC_RELEASE);
+	if (sites.places)
+		__atomic_store_n(&sites.stacks, stacks, __ATOMIC_RELEASE);
+}
 
 /* False: call sites are not wanted, or there is no memory for them. */
 static bool prepare(void)
@@ -27,60 +62,208 @@ static bool prepare(void)
 		return false;
 	share_wipe_on_fork(&sites, sizeof(sites));
 	lock_take(&sites.lock);
-	if (!sites.prepared && strcmp(settings_get(SETTING_stack), "none") != 0)
-		__atomic_store_n(&sites.places, share_private(SITE_PLACES * sizeof(struct site_place)),
-			__ATOMIC_RELEASE);
-	sites.prepared = true;
+	if (!sites.prepared)
+		prepare_locked();
 	lock_give_back(&sites.lock);
 	return sites.places != NULL;
 }
 
-/* Ask the loader first, without a lock of ours: it has one of its own. */
-static uint32_t describe(uint64_t address)
+/* The entry of a key, or the empty one where it belongs. */
+static struct site_place *find(struct site_place *table, uint32_t size, uint64_t key)
 {
-	struct link_map *map = NULL;
-	Dl_info info;
-	const char *module = "";
-	const char *function = "";
-	uint64_t offset = address;
-	uint64_t function_offset = 0;
+	uint32_t i = (key * 0x9e3779b97f4a7c15ull >> 40) % size;
 
-	/* The call itself, not what follows it, which may belong to another line or function. */
-	if (dladdr1((void *)(address - 1), &info, (void **)&map, RTLD_DL_LINKMAP) && info.dli_fname) {
-		module = info.dli_fname;
-		offset = address - (map ? map->l_addr : (uint64_t)info.dli_fbase);
-		if (info.dli_sname) {
-			function = info.dli_sname;
-			function_offset = address - (uint64_t)info.dli_saddr;
-		}
+	for (;; i = (i + 1) % size) {
+		uint64_t found = __atomic_load_n(&table[i].key, __ATOMIC_ACQUIRE);
+
+		if (found == key || !found)
+			return &table[i];
 	}
-	return ledger_add_site(address, offset, module, function, function_offset);
 }
 
-uint32_t site_add(uint64_t address)
+/* Enter a new site; what another thread entered first stays. */
+static struct site_place *enter(struct site_place *table, uint32_t size, uint32_t *count,
+	const struct site_place *new)
 {
-	uint32_t site;
-	uint32_t i;
+	struct site_place *place = NULL;
 
-	if (!address || !prepare() || sites.count >= SITE_PLACES / 4 * 3)
-		return 0;
-	site = describe(address);
 	lock_take(&sites.lock);
-	for (i = site_place_of(address); sites.places[i].address; i = (i + 1) % SITE_PLACES) {
-		if (sites.places[i].address == address)
-			break;
+	if (*count < size / 4 * 3)
+		place = find(table, size, new->key);
+	if (place && !place->key) {
+		++*count;
+		place->site = new->site;
+		place->lends_gil = new->lends_gil;
+		__atomic_store_n(&place->key, new->key, __ATOMIC_RELEASE);
 	}
-	if (!sites.places[i].address) {
-		sites.count++;
-		sites.places[i].site = site;
-		__atomic_store_n(&sites.places[i].address, address, __ATOMIC_RELEASE);
-	}
-	site = sites.places[i].site;
 	lock_give_back(&sites.lock);
-	return site;
+	return place;
+}
+
+/* ---- places ---- */
+
+static uint32_t describe(uint64_t address, bool *lends_gil)
+{
+	struct ledger_site entry = { .type = SITE_PLACE, .address = address, .offset = address };
+	struct module_place place;
+
+	*lends_gil = false;
+	/* The loader first, without a lock of ours: it has one of its own. */
+	if (module_describe(&place, address)) {
+		entry.module = place.module;
+		entry.offset = place.offset;
+		entry.function_offset = place.function_offset;
+		*lends_gil = place.lends_gil;
+	}
+	return ledger_add_site(&entry, (struct ledger_part[2]){
+		{ place.function, strlen(place.function) + 1 }, { NULL, 0 } });
+}
+
+/* The place of an address; NULL where the table is full or memory is. */
+static const struct site_place *place_of(uint64_t address)
+{
+	struct site_place *place = find(sites.places, SITE_PLACES, address);
+	struct site_place new = { .key = address };
+	bool lends_gil;
+
+	if (likely(place->key))
+		return place;
+	if (sites.count >= SITE_PLACES / 4 * 3)
+		return NULL;
+	new.site = describe(address, &lends_gil);
+	new.lends_gil = lends_gil;
+	return enter(sites.places, SITE_PLACES, &sites.count, &new);
+}
+
+uint32_t site_add(const void *caller, const void *frame)
+{
+	const struct site_place *place;
+
+	if (!caller || !prepare())
+		return 0;
+	if (sites.stacks)
+		return site_deep(caller, frame);
+	place = place_of((uint64_t)caller);
+	return place ? place->site : 0;
+}
+
+uint32_t site_add_python(const char *file, const char *function, unsigned line)
+{
+	struct ledger_site entry = { .type = SITE_PYTHON, .offset = line };
+
+	return ledger_add_site(&entry, (struct ledger_part[2]){
+		{ file, strlen(file) + 1 }, { function, strlen(function) + 1 } });
+}
+
+/* ---- stacks ---- */
+
+/* Frames of Python come first, as ids; then return addresses. */
+struct frames {
+	unsigned lines, addresses;
+	uint32_t line[STACK_FRAMES];
+	uint64_t address[STACK_FRAMES];
+};
+
+/* Each step depends on one multiplication only. */
+static uint64_t hash_frames(const struct frames *frames)
+{
+	uint64_t hash = 0x9e3779b97f4a7c15ull + frames->lines;
+
+	for (unsigned i = 0; i < frames->lines; i++)
+		hash = (hash ^ frames->line[i]) * 0xd6e8feb86659fd93ull;
+	hash ^= hash >> 32;
+	for (unsigned i = 0; i < frames->addresses; i++)
+		hash = ((hash << 5 | hash >> 59) ^ frames->address[i]) * 0xd6e8feb86659fd93ull;
+	return (hash ^ hash >> 32) | 1;
+}
+
+static uint32_t add_stack(const struct frames *frames)
+{
+	uint32_t ids[2 * STACK_FRAMES];
+	struct ledger_site entry = { .type = SITE_STACK };
+
+	memcpy(ids, frames->line, frames->lines * sizeof(*ids));
+	entry.count = frames->lines;
+	for (unsigned i = 0; i < frames->addresses; i++) {
+		const struct site_place *place = place_of(frames->address[i]);
+
+		/* A caller that is in no module is none: what looked like a frame was data. */
+		if (!place || (i > 0 && !module_holds(frames->address[i])))
+			break;
+		ids[entry.count++] = place->site;
+	}
+	if (entry.count == 0)
+		return 0;
+	if (entry.count == 1)
+		return ids[0];
+	return ledger_add_site(&entry, (struct ledger_part[2]){
+		{ ids, entry.count * sizeof(*ids) }, { NULL, 0 } });
+}
+
+/* Different garbage behind the same frames is the same stack. */
+static uint32_t intern(struct frames *frames)
+{
+	struct site_place new, *place;
+	unsigned good = frames->addresses > 0;
+
+	while (good < frames->addresses && module_holds(frames->address[good]))
+		good++;
+	frames->addresses = good;
+	new.key = hash_frames(frames);
+	place = find(sites.stacks, SITE_STACKS, new.key);
+	if (place->key)
+		return place->site;
+	new.site = add_stack(frames);
+	new.lends_gil = 0;
+	place = new.site ? enter(sites.stacks, SITE_STACKS, &sites.stack_count, &new) : NULL;
+	return place ? place->site : new.site;
+}
+
+static uint32_t plain(uint64_t address)
+{
+	const struct site_place *place = place_of(address);
+
+	return place ? place->site : 0;
+}
+
+static void capture(struct frames *frames, const struct site_place *direct, const void *caller,
+	const void *frame)
+{
+	frames->addresses = 1;
+	frames->address[0] = (uint64_t)caller;
+	if (sites.native)
+		frames->addresses = stack_walk(frames->address, caller, frame);
+	frames->lines = sites.python ? python_walk(frames->line, direct && direct->lends_gil) : 0;
+}
+
+static __attribute__((noinline)) uint32_t add_deep(struct frames *frames)
+{
+	struct site_place new = { .key = hash_frames(frames) }, *place;
+
+	if (sites.stack_count >= SITE_STACKS / 4 * 3)
+		return plain(frames->address[0]);
+	new.site = intern(frames);
+	place = new.site ? enter(sites.stacks, SITE_STACKS, &sites.stack_count, &new) : NULL;
+	return place ? place->site : new.site;
+}
+
+uint32_t site_deep(const void *caller, const void *frame)
+{
+	const struct site_place *direct = place_of((uint64_t)caller), *place;
+	struct frames frames;
+
+	capture(&frames, direct, caller, frame);
+	place = find(sites.stacks, SITE_STACKS, hash_frames(&frames));
+	if (likely(place->key))
+		return place->site;
+	if (sites.python && python_look())
+		capture(&frames, direct, caller, frame);
+	return add_deep(&frames);
 }
 
 void site_forget(void)
 {
 	memset(&sites, 0, sizeof(sites));
+	module_forget();
+	python_forget();
 }

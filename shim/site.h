@@ -1,5 +1,9 @@
 /*
  * site.h - where in the program a call came from, as a small number.
+ *
+ * A place is one return address; a stack is the places and lines of Python that led there. Both are
+ * described once, when they are first seen. Tables are read without a lock: an entry's key is
+ * published after its id.
  */
 #ifndef CUWARD_SITE_H
 #define CUWARD_SITE_H
@@ -9,40 +13,56 @@
 
 #include "lock.h"
 
-#define SITE_PLACES 8192u /* a power of two; at most three quarters are used */
+#define SITE_PLACES 8192u /* powers of two; at most three quarters are used */
+#define SITE_STACKS 65536u
 
 struct site_place {
-	uint64_t address; /* 0: empty; published last */
+	uint64_t key; /* 0: empty; published last */
 	uint32_t site;
+	uint32_t lends_gil; /* of a place: it gave up Python's lock, and takes it again right after */
 };
 
 /* Zero in a forked child. */
 struct site_table {
 	PAGE_COLOUR(3);
-	struct site_place *places; /* NULL: not prepared, or not wanted */
+	struct site_place *places; /* by address; NULL: not prepared, or not wanted */
+	struct site_place *stacks; /* by hash of their frames; NULL: the address is enough */
 	uint32_t lock;
 	uint32_t count;
+	uint32_t stack_count;
 	bool prepared;
+	bool native; /* callers' callers are kept */
+	bool python; /* lines of Python are kept */
 } WHOLE_PAGES;
 
 extern struct site_table sites;
 
 /* A site not seen before, or no table yet. */
-uint32_t site_add(uint64_t address);
+uint32_t site_add(const void *caller, const void *frame);
+/* With its stack. */
+uint32_t site_deep(const void *caller, const void *frame);
+
+/* A line of Python as a site. */
+uint32_t site_add_python(const char *file, const char *function, unsigned line);
 
 hot uint32_t site_place_of(uint64_t address)
 {
 	return (address * 0x9e3779b97f4a7c15ull >> 40) % SITE_PLACES;
 }
 
-/* The id of the call site with this return address; 0 unknown, or call sites are not wanted. */
-hot uint32_t site_of(const void *caller)
+/*
+ * The id of the call site with this return address, whose callee's frame is this (as
+ * __builtin_frame_address() has it); 0 unknown, or call sites are not wanted.
+ */
+hot uint32_t site_of(const void *caller, const void *frame)
 {
 	uint64_t address = (uint64_t)caller;
 
+	if (unlikely(sites.stacks))
+		return site_deep(caller, frame);
 	if (likely(sites.places)) {
 		for (uint32_t i = site_place_of(address);; i = (i + 1) % SITE_PLACES) {
-			uint64_t found = __atomic_load_n(&sites.places[i].address, __ATOMIC_ACQUIRE);
+			uint64_t found = __atomic_load_n(&sites.places[i].key, __ATOMIC_ACQUIRE);
 
 			if (likely(found == address))
 				return sites.places[i].site;
@@ -50,7 +70,7 @@ hot uint32_t site_of(const void *caller)
 				break;
 		}
 	}
-	return site_add(address);
+	return site_add(caller, frame);
 }
 
 void site_forget(void);

@@ -10,6 +10,7 @@
 
 #include "json.h"
 #include "report_leaks.h"
+#include "symbols.h"
 #include "text.h"
 
 /* ---- how each of them ended ---- */
@@ -43,6 +44,7 @@ static void set_end(const struct run *run, const struct ledger_list *list,
 
 static void set_ends(const struct run *run, struct ledger_list *list)
 {
+	const struct report_symbols *symbols = symbols_open();
 	uint32_t pid_ns = ledger_own_pid_ns();
 
 	for (size_t i = 0; i < list->count; i++) {
@@ -52,6 +54,7 @@ static void set_ends(const struct run *run, struct ledger_list *list)
 		if (owner != OWNER_ALIVE)
 			set_end(run, list, file, pid_ns);
 		file->view.leaks_off = strcmp(run->values[SETTING_leak].text, "off") == 0;
+		file->view.symbols = symbols;
 		file->view.trace_dir = run->tracing ? run->trace_dir : NULL;
 	}
 }
@@ -292,5 +295,6 @@ int run_report(struct run *run)
 	written = write_documents(run, &list, &sums);
 	status = exit_status(run, &sums);
 	ledger_list_close(&list);
+	symbols_close();
 	return written || run->status != 0 ? status : EXIT_CUWARD;
 }

@@ -132,8 +132,8 @@ static int check_leak(struct run *run, enum run_setting setting)
 
 static int check_stack(struct run *run, enum run_setting setting)
 {
-	static const char *const known[] = { "none", "addr", NULL };
-	static const char *const later[] = { "native", "python", "full", NULL };
+	static const char *const known[] = { "none", "addr", "native", "python", "full", NULL };
+	static const char *const later[] = { NULL };
 
 	return check_word(run, setting, known, later);
 }

@@ -220,14 +220,31 @@ struct ledger_denial {
 	uint32_t reserved[3];
 };
 
-/* One call site: this, then module path and function name, each ended by a 0 byte, padded to 8. */
-struct ledger_site {
-	uint32_t bytes; /* of this entry with its strings and padding */
-	uint32_t site;  /* its id; ids count from 1 in order */
-	uint64_t address;
-	uint64_t offset;          /* of the address in the module's file image */
-	uint64_t function_offset; /* of the address behind the function's start */
+/*
+ * Call sites and what they are made of. An id is where its entry begins, in units of 8 bytes and
+ * counted from 1, so that a reader finds it without a search. What follows an entry is given with its
+ * type; texts end with a 0 byte, and everything is padded to 8.
+ */
+enum ledger_site_type {
+	SITE_PLACE,  /* a return address: function that exports it, or "" */
+	SITE_MODULE, /* a file that is mapped: path, then `count` bytes of build id */
+	SITE_PYTHON, /* a line of Python: file, function; offset is the line */
+	SITE_STACK,  /* `count` ids (uint32_t) of places and lines of Python, innermost first */
 };
+
+struct ledger_site {
+	uint32_t bytes; /* of this entry with all that follows and padding */
+	uint32_t site;  /* its id */
+	uint16_t type;  /* enum ledger_site_type */
+	uint16_t count;
+	uint32_t module;  /* of a place: id of its module, 0 none */
+	uint64_t address; /* of a place; of a module: what was added to its addresses */
+	uint64_t offset;  /* of a place: the address as the file has it */
+	uint64_t function_offset; /* of a place: behind the function's start */
+};
+
+#define SITE_FRAMES_MAX 64u
+#define BUILD_ID_MAX 32u
 
 struct ledger_header {
 	uint64_t magic; /* written last */

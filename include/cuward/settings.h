@@ -20,7 +20,7 @@
 	X(leak, "CUWARD_LEAK", "exit", \
 	  "what counts as a leak: exit, off; when set without cuward run, a text report at exit") \
 	X(stack, "CUWARD_STACK", "addr", \
-	  "how much of the call site is kept: none, addr") \
+	  "how much of the call site is kept: none, addr, native, python, full") \
 	X(report, "CUWARD_REPORT", "", \
 	  "write a JSON report to this file (%p pid, %t start time, %h host, %u user)") \
 	X(trace, "CUWARD_TRACE", "0", \

@@ -79,7 +79,7 @@ played() {
 @test "a leak" {
 	with="--fail-on leak"
 	played 23 "leaked 24 MiB in 2 allocations:" init device 0 alloc 16M alloc 8M alloc 1M free 2
-	[[ $output == *"  24 MiB in 2 allocations (device memory, GPU 0) from play!"* ]]
+	[[ $output == *"  24 MiB in 2 allocations (device memory, GPU 0) from allocate, play.c:"* ]]
 	ask '.processes[0].leaks | length' 1
 	ask '.processes[0].leaks[0] | [.verdict, .kind, .api, .device, .bytes, .count]' \
 		"[\"leak\",\"device\",\"cuMemAlloc_v2\",0,$((24 * MiB)),2]"

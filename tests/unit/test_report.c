@@ -1,4 +1,4 @@
-/* links: shim/report.c shim/report_leaks.c shim/report_text.c shim/report_host.c shim/json.c shim/text.c shim/calls.c */
+/* links: shim/report.c shim/report_leaks.c shim/report_sites.c shim/report_text.c shim/report_host.c shim/json.c shim/text.c shim/calls.c */
 /*
  * test_report.c - reports over ledgers made up in memory, against tests/golden/report_*; and hostile
  * ledgers.
@@ -42,18 +42,29 @@ static char sites[4096] __attribute__((aligned(8)));
 static struct ledger_record records[64];
 static struct ledger_view view;
 
-static void add_site(uint64_t offset, const char *module, const char *function, uint64_t inside)
+static uint32_t add_entry(struct ledger_site entry, const char *text, const void *more, size_t bytes)
 {
 	struct ledger_site *site = (void *)(sites + view.sites_bytes);
-	size_t text = strlen(module) + 1 + strlen(function) + 1;
+	size_t length = strlen(text) + 1;
 
-	site->site = ++header.site_count;
-	site->bytes = (uint32_t)(sizeof(*site) + (text + 7) / 8 * 8);
-	site->offset = offset;
-	site->function_offset = inside;
-	strcpy((char *)(site + 1), module);
-	strcpy((char *)(site + 1) + strlen(module) + 1, function);
-	view.sites_bytes += site->bytes;
+	entry.site = (uint32_t)(view.sites_bytes / 8 + 1);
+	entry.bytes = (uint32_t)(sizeof(*site) + (length + bytes + 7) / 8 * 8);
+	*site = entry;
+	strcpy((char *)(site + 1), text);
+	if (more)
+		memcpy((char *)(site + 1) + length, more, bytes);
+	view.sites_bytes += entry.bytes;
+	return entry.site;
+}
+
+/* A place in a module of its own. */
+static uint32_t add_site(uint64_t offset, const char *path, const char *function, uint64_t inside)
+{
+	uint32_t module = add_entry((struct ledger_site){ .type = SITE_MODULE, .count = 3 }, path,
+		"\xab\x01\xff", 3);
+
+	return add_entry((struct ledger_site){ .type = SITE_PLACE, .module = module,
+		.offset = offset, .function_offset = inside }, function, NULL, 0);
 }
 
 static struct ledger_record *add_record(unsigned kind, uint64_t bytes, unsigned api, unsigned site)
@@ -112,6 +123,8 @@ static void add_device(const char *bus, uint64_t limit, const char *source)
 /* A process that used most of what a ledger can tell. */
 static void full_ledger(void)
 {
+	uint32_t train, framework;
+
 	new_ledger();
 	memcpy(header.argv, "./train\0--epochs\0""3\0\xff\"\n", 23);
 	strcpy(header.who.job, "k7x2/p9q1");
@@ -123,20 +136,20 @@ static void full_ledger(void)
 	header.devices[0].untracked_bytes = 5 * (int64_t)MIB;
 	header.devices[1].job_limit_bytes = 128 * MIB;
 	strcpy(header.devices[1].job_limit_source, "CUWARD_JOB_MEMORY");
-	add_site(0x1234, "/opt/app/bin/train", "load_batch", 0x1f);
-	add_site(0xabc0, "/usr/lib/libframework.so.2", "", 0);
-	add_record(KIND_DEVICE, 16 * MIB, CALL_cuMemAlloc_v2, 1);
-	add_record(KIND_DEVICE, 8 * MIB, CALL_cuMemAlloc_v2, 1);
-	add_record(KIND_DEVICE, 3 * MIB / 2, CALL_cuMemAllocPitch_v2, 2)->device = 1;
-	add_record(KIND_PINNED, 1000, CALL_cuMemHostAlloc, 2);
+	train = add_site(0x1234, "/opt/app/bin/train", "load_batch", 0x1f);
+	framework = add_site(0xabc0, "/usr/lib/libframework.so.2", "", 0);
+	add_record(KIND_DEVICE, 16 * MIB, CALL_cuMemAlloc_v2, train);
+	add_record(KIND_DEVICE, 8 * MIB, CALL_cuMemAlloc_v2, train);
+	add_record(KIND_DEVICE, 3 * MIB / 2, CALL_cuMemAllocPitch_v2, framework)->device = 1;
+	add_record(KIND_PINNED, 1000, CALL_cuMemHostAlloc, framework);
 	add_record(KIND_IMPORTED, MIB, CALL_cuIpcOpenMemHandle_v2, 0)->flags = 0;
 	add_record(KIND_VMM, 2 * MIB, CALL_cuMemCreate, 77)->class = CLASS_HANDLE;
 	add_record(OBJECT_STREAM, 0, CALL_cuStreamCreate, 0)->class = CLASS_OBJECT;
 	add_record(OBJECT_STREAM, 0, CALL_cuStreamCreate, 0)->class = CLASS_OBJECT;
-	add_record(KIND_DEVICE, 7, CALL_cuMemAlloc_v2, 1)->state = RECORD_FREE;
-	add_record(KIND_DEVICE, 9, CALL_cuMemAlloc_v2, 1)->state = RECORD_LOST;
-	add_record(KIND_DEVICE, 11, CALL_cuMemAlloc_v2, 1)->state = RECORD_ALLOCATING;
-	add_record(KIND_DEVICE, 13, CALL_cuMemAlloc_v2, 1)->state = RECORD_FREEING;
+	add_record(KIND_DEVICE, 7, CALL_cuMemAlloc_v2, train)->state = RECORD_FREE;
+	add_record(KIND_DEVICE, 9, CALL_cuMemAlloc_v2, train)->state = RECORD_LOST;
+	add_record(KIND_DEVICE, 11, CALL_cuMemAlloc_v2, train)->state = RECORD_ALLOCATING;
+	add_record(KIND_DEVICE, 13, CALL_cuMemAlloc_v2, train)->state = RECORD_FREEING;
 	view.thread_count = 2;
 	threads[0].allocs[KIND_DEVICE] = 5;
 	threads[1].allocs[KIND_DEVICE] = 2;
@@ -149,7 +162,7 @@ static void full_ledger(void)
 	threads[0].calls[CALL_cuInit].count = 1;
 	header.kind_peak_bytes[KIND_DEVICE] = 48 * MIB;
 	header.denials[0] = (struct ledger_denial){ .bytes = 32 * MIB, .limit_bytes = 64 * MIB,
-		.used_bytes = 40 * MIB, .count = 3, .time_ns = START + SECOND, .site = 1,
+		.used_bytes = 40 * MIB, .count = 3, .time_ns = START + SECOND, .site = train,
 		.api = CALL_cuMemAlloc_v2, .scope = SCOPE_PROCESS, .present = 1 };
 	header.denials[1] = (struct ledger_denial){ .bytes = 1, .api = CALL_cuMemAlloc_v2 };
 	header.findings[FINDING_DOUBLE_FREE] = 2;
@@ -332,17 +345,85 @@ static uint64_t hash_of_first(unsigned kind, uint64_t offset, const char *path,
 	const char *function)
 {
 	const struct leak_group *groups;
+	uint32_t site;
 	unsigned count;
 
 	new_ledger();
 	end_orderly(0);
 	add_site(0x99, "/lib/other.so", "f", 1);
-	add_site(offset, path, function, 0x10);
-	add_record(kind, 4096, CALL_cuMemAlloc_v2, 2);
+	site = add_site(offset, path, function, 0x10);
+	add_record(kind, 4096, CALL_cuMemAlloc_v2, site);
 	groups = report_leak_groups(&view, &count);
 	assert_int_equal(count, 1);
-	assert_non_null(groups[0].place);
+	assert_non_null(report_site_owner(&view, groups[0].site));
 	return report_leak_hash(&view, &groups[0]);
+}
+
+/* ---- frames ---- */
+
+static unsigned resolve(const struct report_symbols *symbols, const struct report_module *module,
+	uint64_t offset, struct report_frame frames[REPORT_INLINED_MAX], const char **note)
+{
+	(void)symbols;
+	assert_int_equal(module->build_id_bytes, 3);
+	assert_memory_equal(module->build_id, "\xab\x01\xff", 3);
+	if (strcmp(module->path, "/opt/app/bin/train") != 0) {
+		*note = "the file is gone";
+		return 0;
+	}
+	frames[0] = (struct report_frame){ "inner<int>", "/src/inner.h", 7 };
+	frames[1] = (struct report_frame){ "outer", "/src/train.c", (unsigned)offset };
+	return 2;
+}
+
+static uint32_t add_stack(const uint32_t *ids, unsigned count)
+{
+	uint32_t id = add_entry((struct ledger_site){ .type = SITE_STACK, .count = (uint16_t)count },
+		"", NULL, count * sizeof(*ids));
+
+	memcpy((struct ledger_site *)(sites + (id - 1) * 8) + 1, ids, count * sizeof(*ids));
+	return id;
+}
+
+static uint32_t add_line(const char *file, const char *function, unsigned line)
+{
+	return add_entry((struct ledger_site){ .type = SITE_PYTHON, .offset = line }, file,
+		function, strlen(function) + 1);
+}
+
+/* Inlined frames, lines of Python, and a module that is gone. */
+static void test_frames(void **state)
+{
+	static const struct report_symbols symbols = { .resolve = resolve };
+	uint32_t ids[4], native, mixed;
+	uint64_t hash;
+
+	(void)state;
+	new_ledger();
+	end_orderly(0);
+	view.symbols = &symbols;
+	ids[0] = add_line("/usr/lib/python3/dist-packages/cuda/driver.py", "alloc", 1077);
+	ids[1] = add_line("jobs/train.py", "Trainer.step", 42);
+	ids[2] = add_site(63, "/opt/app/bin/train", "", 0);
+	ids[3] = add_site(0x10, "/tmp/plugin.so", "plug", 0x10);
+	native = add_stack(ids + 2, 2);
+	mixed = add_stack(ids, 4);
+	add_record(KIND_DEVICE, 4096, CALL_cuMemAlloc_v2, native);
+	report_leaks_text(open_sink(), &view, 12);
+	assert_non_null(strstr(close_sink(), ") from inner<int>, inner.h:7 (train+0x3f), "));
+	report_document_json(open_sink(), &view);
+	assert_golden("report_frames.json", strstr(close_sink(), "\"leaks\""));
+	hash = report_site_hash(&view, native, REPORT_HASH_START);
+	view.symbols = NULL;
+	assert_true(hash != report_site_hash(&view, native, REPORT_HASH_START));
+	assert_true(report_site_hash(&view, mixed, REPORT_HASH_START) !=
+		report_site_hash(&view, native, REPORT_HASH_START));
+	add_record(KIND_DEVICE, 8192, CALL_cuMemAlloc_v2, mixed);
+	report_leaks_text(open_sink(), &view, 12);
+	assert_non_null(strstr(close_sink(), ") from Trainer.step, train.py:42 (python), "));
+	report_document_json(open_sink(), &view);
+	assert_non_null(strstr(close_sink(), "\"python\": [\n\t\t\t\t\t\t{ \"file\": \"/usr/lib/python3"
+		"/dist-packages/cuda/driver.py\", \"line\": 1077, \"function\": \"alloc\" },"));
 }
 
 static void test_hash(void **state)
@@ -425,22 +506,39 @@ static void test_endless_strings(void **state)
 /* A table of sites that is cut, or whose entries lie about their size, is read up to there. */
 static void test_damaged_sites(void **state)
 {
-	struct ledger_site *first = (void *)sites;
+	struct ledger_site *module = (void *)sites, *place;
+	const struct ledger_site *frames[SITE_FRAMES_MAX];
+	uint32_t train, id;
 
 	(void)state;
-	full_ledger();
-	assert_non_null(report_site(&view, 2));
-	assert_null(report_site(&view, 3));
+	new_ledger();
+	id = train = add_site(0x1234, "/opt/app/bin/train", "load_batch", 0x1f);
+	place = (void *)(sites + (train - 1) * 8);
+	assert_ptr_equal(report_site(&view, train), place);
+	assert_string_equal(report_site_module(&view, place), "train");
+	assert_null(report_site(&view, train + 1));
+	assert_null(report_site(&view, train - 1));
+	assert_null(report_site(&view, UINT32_MAX));
 	assert_null(report_site(&view, 0));
 	view.sites_bytes--;
-	assert_null(report_site(&view, 2));
-	assert_non_null(report_site(&view, 1));
-	first->bytes = 0;
+	assert_null(report_site(&view, train));
+	view.sites_bytes++;
+	module->bytes = 0;
+	assert_string_equal(report_site_module(&view, place), "");
+	module->bytes = UINT32_MAX - 7;
 	assert_null(report_site(&view, 1));
-	first->bytes = UINT32_MAX - 7;
+	module->bytes = sizeof(*module) + 8; /* ends inside the path */
 	assert_null(report_site(&view, 1));
-	first->bytes = sizeof(*first) + 8; /* ends inside the path */
-	assert_null(report_site(&view, 1));
+	place->type = 77;
+	assert_null(report_site(&view, train));
+	/* A stack that claims more frames than it has, and one that is its own frame. */
+	place->type = SITE_STACK;
+	place->count = 5;
+	assert_null(report_site(&view, train));
+	place->count = 1;
+	memcpy(place + 1, &id, sizeof(id));
+	assert_int_equal(report_site_frames(&view, train, SITE_PLACE, frames), 0);
+	assert_null(report_site_owner(&view, train));
 }
 
 /* ---- writers ---- */
@@ -466,6 +564,7 @@ int main(void)
 		cmocka_unit_test(test_sum),
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_many_places),
+		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_hash),
 		cmocka_unit_test(test_other_build),
 		cmocka_unit_test(test_random_ledgers),
