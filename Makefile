@@ -56,7 +56,7 @@ tool_cflags = $(shell pkg-config --cflags $(tool_packages))
 
 provider := $(B)/libcuward-lttng.so
 libraries := $(B)/libcuward.so $(if $(filter 0,$(WITH_LTTNG)),,$(provider))
-sim_profiles := 13.0 12.2 11.0
+sim_profiles := 13.0 12.2 11.0 future
 sim := $(B)/sim/libcuda.so.1 $(foreach p,$(filter-out 13.0,$(sim_profiles)),$(B)/sim/$(p)/libcuda.so.1)
 
 .DEFAULT_GOAL := all

@@ -33,13 +33,18 @@ const char *call_name(unsigned call)
 	return (const char *)&names + offsets[call];
 }
 
+bool call_like(const char *name)
+{
+	return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
+}
+
 /* No function of libc: dlsym.S asks this in every process, sanitizers not yet started. */
 int call_number(const char *name)
 {
 	int low = 0;
 	int high = DRIVER_CALL_COUNT - 1;
 
-	if (name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z')
+	if (!call_like(name))
 		return -1;
 	while (low <= high) {
 		int middle = (low + high) / 2;

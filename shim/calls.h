@@ -24,6 +24,9 @@ static inline bool call_jumps(enum call call)
 /* The call of this exact exported name, -1 for any other text. */
 int call_number(const char *name);
 
+/* Could it be a name of the driver's: cu and a capital? */
+bool call_like(const char *name);
+
 /* "cuMemAlloc_v2", or "unknown" for a number that is no row. Constant memory. */
 const char *call_name(unsigned call);
 

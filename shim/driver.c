@@ -30,6 +30,13 @@ static void *const entries[DRIVER_CALL_COUNT] = {
 #undef X
 };
 
+void *driver_forwards[DRIVER_FORWARD_COUNT];
+
+/* As arrays, not pointers: no relocations. */
+#define X(name) #name,
+const char driver_forward_names[DRIVER_FORWARD_COUNT][48] = { FORWARDS(X) };
+#undef X
+
 /* Functions of `real` by index: the struct is an array of pointers of one size. */
 _Static_assert(sizeof(struct driver) == DRIVER_CALL_COUNT * sizeof(void *), "no padding");
 
@@ -117,6 +124,13 @@ static void *own_handle(void *handle, const struct link_map *map)
 	return dlmopen(space, map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
+static void bind_forwards(void *const found[DRIVER_FORWARD_COUNT])
+{
+	for (int i = 0; i < DRIVER_FORWARD_COUNT; i++)
+		__atomic_store_n(&driver_forwards[i], found[i] ? found[i] : (void *)absent,
+			__ATOMIC_RELEASE);
+}
+
 /*
  * Bind all names at once. They are looked up before our lock is taken: the loader has a lock of
  * its own, and a constructor under it may call us.
@@ -124,6 +138,7 @@ static void *own_handle(void *handle, const struct link_map *map)
 static bool adopt(void *handle, struct link_map *map)
 {
 	void *found[DRIVER_CALL_COUNT];
+	void *forwards[DRIVER_FORWARD_COUNT];
 
 	if (state.loaded && (state.settled || state.map == map))
 		return true;
@@ -132,6 +147,8 @@ static bool adopt(void *handle, struct link_map *map)
 		return false;
 	for (int call = 0; call < DRIVER_CALL_COUNT; call++)
 		found[call] = lookup_real(handle, call_name(call));
+	for (int i = 0; i < DRIVER_FORWARD_COUNT; i++)
+		forwards[i] = lookup_real(handle, driver_forward_names[i]);
 	dlerror(); /* no word of those that are absent: the application asked for another name */
 	lock_take(&state.lock);
 	if (!state.loaded || (!state.settled && state.map != map)) {
@@ -142,6 +159,7 @@ static bool adopt(void *handle, struct link_map *map)
 			if (found[call])
 				remember_pointer(call);
 		}
+		bind_forwards(forwards);
 		state.map = map;
 		strncpy(state.path, map->l_name, sizeof(state.path) - 1);
 		__atomic_store_n(&state.loaded, true, __ATOMIC_RELEASE);
@@ -184,6 +202,11 @@ bool driver_find(void)
 	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
 		return false;
 	return adopt(handle, map);
+}
+
+void *driver_forward(int forward)
+{
+	return driver_find() ? driver_forwards[forward] : (void *)absent;
 }
 
 void driver_settle(void)

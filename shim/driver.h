@@ -13,6 +13,7 @@
 #include "calls.h"
 #include "cuda_headers.h"
 #include "driver_calls.h"
+#include "forward_names.h"
 
 struct driver {
 #define X(name, params, args) CUresult (*name) params;
@@ -26,6 +27,17 @@ DRIVER_CALLS(X)
 #undef X
 
 extern struct driver real;
+
+/* The same for names that the header does not declare; NULL before driver_find(). */
+enum {
+#define X(name) FORWARD_##name,
+	FORWARDS(X)
+#undef X
+	DRIVER_FORWARD_COUNT
+};
+extern void *driver_forwards[DRIVER_FORWARD_COUNT];
+void *driver_forward(int forward); /* never NULL */
+extern const char driver_forward_names[DRIVER_FORWARD_COUNT][48];
 
 /* Our entry for a call: what applications get in place of the driver's function. */
 void *driver_entry(int call);

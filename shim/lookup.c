@@ -17,6 +17,7 @@
 #include "bypass.h"
 #include "calls.h"
 #include "driver.h"
+#include "forward.h"
 #include "library.h"
 #include "lock.h"
 #include "settings.h"
@@ -303,6 +304,30 @@ static void *answer_dlsym(const struct lookup_frame *frame, bool versioned)
 	return !wanted ? NULL : plain ? (void *)dlsym : (void *)dlvsym;
 }
 
+/*
+ * A name like the driver's that we have no hook for, which may be one of another library: whoever asks
+ * gets what is there without us. If that is the driver's, it is counted.
+ */
+static void *answer_unhooked(struct lookup_frame *frame, bool versioned)
+{
+	bool global = frame->handle == RTLD_DEFAULT || frame->handle == RTLD_NEXT;
+	int forward = forward_number(frame->name);
+	void *ours = forward >= 0 ? forward_entry(forward) : NULL;
+	void *found = look_up(frame, global ? RTLD_NEXT : frame->handle, versioned);
+
+	if (ours && frame->handle == RTLD_DEFAULT && lookup_real(RTLD_DEFAULT, frame->name) != ours)
+		return NULL;
+	if (ours && !global && found == ours)
+		found = look_up(frame, RTLD_NEXT, versioned);
+	else if (!ours || !global)
+		ours = NULL;
+	if (ours && !found && frame->handle == RTLD_DEFAULT)
+		found = find_for_caller(frame, versioned);
+	if (found && !disabled() && driver_adopt(global ? RTLD_NEXT : frame->handle, found))
+		count(frame->name, false);
+	return !ours ? NULL : found ? found : fail_naturally(frame);
+}
+
 void *lookup_symbol(struct lookup_frame *frame, bool versioned)
 {
 	int call;
@@ -316,7 +341,7 @@ void *lookup_symbol(struct lookup_frame *frame, bool versioned)
 		return answer_dlsym(frame, versioned);
 	call = frame->name ? call_number(frame->name) : -1;
 	if (likely(call < 0))
-		return NULL;
+		return frame->name && call_like(frame->name) ? answer_unhooked(frame, versioned) : NULL;
 	if (frame->handle == RTLD_DEFAULT && defined_before_us(call))
 		return NULL;
 	if (frame->handle == RTLD_DEFAULT || frame->handle == RTLD_NEXT)

@@ -15,7 +15,8 @@ static const char *const names[] = {
 	"cuGetProcAddress", "cuGetProcAddress_v2", "cuGraphLaunch", "cuCtxCreate_v4", "cuGetErrorName",
 	"cuward_simulated_driver", "cuMemAlloc_v9", "cuMemAlloc_", "cuMem", "cu", "cuI", "c", "",
 	"cublasCreate_v2", "cudnnCreate", "curl_easy_init", "culaXYZ", "cuUserDefined", "CuInit",
-	"cuda", "malloc", "dlsym", "_exit",
+	"cuGLInit", "cuMemGetAttribute_v2", "cuGraphicsGLRegisterImage", "cuEGLApiInit",
+	"cuGLMapBufferObjectAsync_v2_ptsz", "cuFutureCall", "cuda", "malloc", "dlsym", "_exit",
 };
 
 int cuInit(unsigned int flags);

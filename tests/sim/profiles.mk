@@ -9,9 +9,12 @@ sim_facts := tests/sim/driver_facts.tsv
 sim_version_13.0 := 13000
 sim_version_12.2 := 12020
 sim_version_11.0 := 11000
-# The column of the table that says whether a profile exports a symbol; 13.0 exports every row.
-sim_column_12.2 := 5
-sim_column_11.0 := 6
+sim_version_future := 15000
+# Which rows of the table a profile exports.
+sim_rows_13.0 := $$$$5 != "future"
+sim_rows_12.2 := $$$$5 == "y"
+sim_rows_11.0 := $$$$6 == "y"
+sim_rows_future := 1
 sim_link := -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs -Wl,--as-needed
 
 $(G)/sim_calls.h: tests/sim/sim_calls.awk $(G)/driver_calls.h $(sim_facts)
@@ -28,7 +31,7 @@ define sim_profile
 $(G)/sim_$(1).map: $(sim_facts) tests/sim/profiles.mk
 	$$(call say,GEN,$$@)
 	@mkdir -p $$(@D)
-	$$(Q)awk -F'\t' 'BEGIN { print "{ global: cuward_simulated_driver; cuward_simulated_driver_control;" } !/^#/ && ($(if $(sim_column_$(1)),$$$$$(sim_column_$(1)) == "y",1)) \
+	$$(Q)awk -F'\t' 'BEGIN { print "{ global: cuward_simulated_driver; cuward_simulated_driver_control;" } !/^#/ && ($(sim_rows_$(1))) \
 		{ print "\t" $$$$1 ";" } END { print "local: *; };" }' $(sim_facts) > $$@
 $(G)/sim_profile_$(1).o: tests/sim/profiles.mk
 	@mkdir -p $$(@D)
@@ -46,6 +49,7 @@ endef
 $(eval $(call sim_profile,13.0,$(B)/sim/libcuda.so.1))
 $(eval $(call sim_profile,12.2,$(B)/sim/12.2/libcuda.so.1))
 $(eval $(call sim_profile,11.0,$(B)/sim/11.0/libcuda.so.1))
+$(eval $(call sim_profile,future,$(B)/sim/future/libcuda.so.1))
 
 # The reader of truth files, a program of its own.
 $(B)/sim/truth: tests/sim/reader/truth.c tests/sim/truth.h

@@ -22,7 +22,7 @@ FNR == NR {
 /^#/ { next }
 
 {
-	profiles = 1 + ($5 == "y" ? 2 : 0) + ($6 == "y" ? 4 : 0)
+	profiles = $5 == "future" ? 8 : 9 + ($5 == "y" ? 2 : 0) + ($6 == "y" ? 4 : 0)
 	answer = $7 == "works" ? -1 : $7
 	fact = sprintf("X(%s, %s, %s, %s, %d, %d)", $1, $2, $3, $4, profiles, answer)
 	facts[++known] = fact

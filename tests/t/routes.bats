@@ -138,6 +138,8 @@ same() {
 	[ "$(grep -c . bare)" -gt 100 ]
 }
 
+sort_symbols() { grep -o '[A-Za-z0-9_]*@libcuda' "$1" | sed 's/@.*//' | LC_ALL=C sort -u; }
+
 # The driver and we are one and the same; so are our dlsym and libc's.
 normal() {
 	sed -E -e 's/(dlsym|_exit) libcuward\.so$/\1 libc.so.6/' -e 's/libcu(da\.so(\.1)?|ward\.so)$/DRIVER/'
@@ -146,7 +148,7 @@ normal() {
 @test "what is absent stays absent, what is there stays there" {
 	for CUWARD_DISABLE in 0 1; do
 		export CUWARD_DISABLE
-		for profile in . 12.2 11.0; do
+		for profile in . 12.2 11.0 future; do
 			export LD_LIBRARY_PATH=$B/sim/$profile
 			same "$apps/lookups"
 			same "$apps/lookups_linked"
@@ -163,12 +165,54 @@ normal() {
 	done
 }
 
-@test "cuGetProcAddress answers as the driver does, for every name, version and flag" {
-	for profile in . 12.2; do
+# The header does not declare them; who is linked to them comes through us all the same.
+@test "functions for graphics keep their arguments, and are absent where the driver has none" {
+	mkdir whole part
+	$CC -DWHOLE -shared -fPIC -Wl,-soname,libcuda.so.1 -o whole/libcuda.so.1 \
+		"$TOP/tests/apps/plugins/graphics.c"
+	$CC -shared -fPIC -Wl,-soname,libcuda.so.1 -o part/libcuda.so.1 "$TOP/tests/apps/plugins/graphics.c"
+	for bind in lazy now; do
+		$CC -O1 -D_GNU_SOURCE -o linked "$TOP/tests/apps/plugins/linked_graphics.c" -ldl \
+			whole/libcuda.so.1 -Wl,-z,$bind
+		export LD_LIBRARY_PATH=$PWD/whole
+		for FIRST in '' 1; do
+			export FIRST
+			[ -n "$FIRST" ] || unset FIRST
+			for CUWARD_DISABLE in 0 1; do
+				export CUWARD_DISABLE
+				./linked >bare
+				LD_PRELOAD=$shim ./linked >preloaded
+				diff bare preloaded
+				[ "$(grep -cx $((87654321 + 9 + 20 + 33 + 48 + 65 + 84 + 105 + 128 + 153)) bare)" -eq 2 ]
+				[ "$(grep -c ' cuGraphicsGLRegisterImage$' bare)" -eq 4 ]
+			done
+		done
+	done
+	# As with every other function, the program starts and the call fails.
+	export LD_LIBRARY_PATH=$PWD/part
+	LD_PRELOAD=$shim ./linked >preloaded
+	[ "$(grep -cx 801 preloaded)" -eq 2 ]
+	[ "$(grep -cx 77 preloaded)" -eq 2 ]
+	[ "$(grep -c ' absent$' preloaded)" -eq 4 ]
+}
+
+# Every pointer is the driver's own choice, and ours in its place where we have a hook.
+@test "each name, version and flag is answered as the driver does" {
+	sed -n 's/^\tX(\([A-Za-z0-9_]*\),.*/\1/p' "$B/gen/driver_calls.h" | LC_ALL=C sort >hooked
+	for profile in . 12.2 11.0 future; do
 		LD_LIBRARY_PATH=$B/sim/$profile "$apps/versions" "$TOP/tests/sim/driver_facts.tsv" >bare
 		LD_LIBRARY_PATH=$B/sim/$profile guest 0 \
 			"$apps/versions" "$TOP/tests/sim/driver_facts.tsv"
-		diff bare - <<<"$output"
-		[ "$(wc -l <bare)" -gt 5000 ]
+		diff bare <(sed 's/@libcuward\.so/@libcuda.so.1/g' <<<"$output")
+		[ "$(wc -l <bare)" -gt 600 ]
+		[ $profile = 11.0 ] || [ "$(wc -l <bare)" -gt 30000 ]
+		! grep -q within bare
+		grep -o '[A-Za-z0-9_]*@libcuda' <<<"$output" | sed 's/@.*//' | LC_ALL=C sort -u >theirs
+		grep -o '[A-Za-z0-9_]*@libcuward' <<<"$output" | sed 's/@.*//' | LC_ALL=C sort -u >ours
+		diff theirs <(LC_ALL=C comm -13 hooked <(sort_symbols bare))
+		diff ours <(LC_ALL=C comm -12 hooked <(sort_symbols bare))
 	done
+	# The last one is that of the future.
+	[ "$(grep -cx 'cuFutureCall\(_ptsz\)\?\|cuMemAlloc_v3\|cuMemAllocAsync_v2\(_ptsz\)\?' theirs)" -eq 5 ]
+	ask '.coverage.unhooked | map(select(. == "cuFutureCall")) | length' 1
 }

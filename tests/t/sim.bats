@@ -22,7 +22,7 @@ truth() {
 }
 
 @test "before cuInit each call answers as a real driver does" {
-	for profile in . 12.2 11.0; do
+	for profile in . 12.2 11.0 future; do
 		LD_LIBRARY_PATH=$sim/$profile "$apps/sim_before_init" "$TOP/tests/sim/driver_facts.tsv" >"$log"
 		[ "$(wc -l <"$log")" -gt 370 ]
 		awk -F'\t' '!/^#/ { print $1, $7 }' "$TOP/tests/sim/driver_facts.tsv" |
@@ -35,7 +35,8 @@ truth() {
 	[ "$(names "$sim/12.2/libcuda.so.1")" = \
 		"$(awk -F'\t' '$5 == "y" { print $1 }' "$TOP/tests/sim/driver_facts.tsv" | LC_ALL=C sort)" ]
 	[ "$(names "$sim/12.2/libcuda.so.1" | wc -l)" -eq 592 ]
-	[ "$(names "$sim/libcuda.so.1" | wc -l)" -eq "$(grep -vc '^#' "$TOP/tests/sim/driver_facts.tsv")" ]
+	[ "$(names "$sim/libcuda.so.1" | wc -l)" -eq "$(grep -vc '^#\|	future	' "$TOP/tests/sim/driver_facts.tsv")" ]
+	[ "$(names "$sim/future/libcuda.so.1" | wc -l)" -eq "$(grep -vc '^#' "$TOP/tests/sim/driver_facts.tsv")" ]
 	readelf -d "$sim/libcuda.so.1" | grep -q 'SYMBOLIC'
 	readelf -d "$sim/libcuda.so.1" | grep -q 'SONAME.*\[libcuda.so.1\]'
 	[ "$(readelf -d "$sim/libcuda.so.1" | grep -c NEEDED)" -eq 1 ]
