@@ -72,14 +72,17 @@ static void write_leaks(const struct ledger_view *view)
 /* In plain preload mode; under `cuward run` that command reads the ledger and reports. */
 static void write_reports(void)
 {
+	struct held_signals held;
 	struct ledger_view view;
 
+	log_hold_signals(&held);
 	ledger_view(&view);
 	view.leaks_off = strcmp(settings_get(SETTING_leak), "off") == 0;
 	if (settings_is_set(SETTING_report))
 		write_report(&view);
 	if (settings_is_set(SETTING_leak) && !view.leaks_off && log_stderr_is_ours())
 		write_leaks(&view);
+	log_release_signals(&held);
 }
 
 /* What got around us used CUDA too: it is in the report, with or without a call that we saw. */

@@ -38,6 +38,41 @@ bool log_stderr_is_ours(void)
 		status.st_dev == at_start.device && status.st_ino == at_start.inode;
 }
 
+static void signals_of_writing(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGPIPE);
+	sigaddset(set, SIGXFSZ);
+	sigaddset(set, SIGTTOU);
+}
+
+void log_hold_signals(struct held_signals *held)
+{
+	sigset_t set;
+
+	signals_of_writing(&set);
+	sigpending(&held->pending);
+	pthread_sigmask(SIG_BLOCK, &set, &held->mask);
+}
+
+/* Take back what our writes raised; one that was pending before is the guest's. */
+void log_release_signals(const struct held_signals *held)
+{
+	const struct timespec now = { 0 };
+	int saved = errno;
+	sigset_t raised;
+
+	sigemptyset(&raised);
+	if (!sigismember(&held->pending, SIGPIPE))
+		sigaddset(&raised, SIGPIPE);
+	if (!sigismember(&held->pending, SIGXFSZ))
+		sigaddset(&raised, SIGXFSZ);
+	while (sigtimedwait(&raised, NULL, &now) > 0 || errno == EINTR)
+		;
+	pthread_sigmask(SIG_SETMASK, &held->mask, NULL);
+	errno = saved;
+}
+
 static enum log_level wanted_level(void)
 {
 	static const char *const words[] = { "off", "error", "warn", "info", "debug" };
@@ -55,6 +90,7 @@ void log_line(enum log_level level, const char *format, ...)
 	int saved = errno;
 	char text[1024] = "cuward: ";
 	size_t used = strlen(text);
+	struct held_signals held;
 	va_list arguments;
 	int count;
 
@@ -65,8 +101,10 @@ void log_line(enum log_level level, const char *format, ...)
 		if (count > 0)
 			used += (size_t)count < sizeof(text) - used - 1 ? (size_t)count : sizeof(text) - used - 2;
 		text[used++] = '\n';
+		log_hold_signals(&held);
 		if (write(STDERR_FILENO, text, used) < 0)
 			used = 0; /* nobody listens */
+		log_release_signals(&held);
 	}
 	errno = saved;
 }

@@ -6,6 +6,7 @@
 #ifndef CUWARD_LOG_H
 #define CUWARD_LOG_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -19,5 +20,17 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 
 /* Is descriptor 2 still the stderr the process started with? */
 bool log_stderr_is_ours(void);
+
+/*
+ * What writing may send to the process: SIGPIPE where nobody reads, SIGXFSZ at a limit of file sizes,
+ * SIGTTOU from a terminal. Between these two none of our writes sends one to the guest.
+ */
+struct held_signals {
+	sigset_t mask;
+	sigset_t pending;
+};
+
+void log_hold_signals(struct held_signals *held);
+void log_release_signals(const struct held_signals *held);
 
 #endif

@@ -168,6 +168,16 @@ static int open_temporary(struct report_file *file)
 	return -EEXIST;
 }
 
+/* A pipe that nobody reads is an error, and nothing to wait for at the end of a program. */
+static int open_directly(struct report_file *file)
+{
+	file->fd = open(file->name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (file->fd < 0)
+		return -errno;
+	fcntl(file->fd, F_SETFL, fcntl(file->fd, F_GETFL) & ~O_NONBLOCK);
+	return 0;
+}
+
 int report_file_open(struct report_file *file, const char *name)
 {
 	file->out.flush = write_all;
@@ -180,8 +190,7 @@ int report_file_open(struct report_file *file, const char *name)
 	strcpy(file->name, name);
 	if (!is_written_directly(name))
 		return open_temporary(file);
-	file->fd = open(name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
-	return file->fd < 0 ? -errno : 0;
+	return open_directly(file);
 }
 
 /* NAME, NAME-PID.EXT, NAME-PID-2.EXT ... */

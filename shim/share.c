@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "settings.h"
 
 #ifndef MADV_WIPEONFORK
@@ -81,7 +83,7 @@ void share_wipe_on_fork(void *memory, size_t bytes)
 	madvise(memory, (bytes + PAGE - 1) & ~(PAGE - 1), MADV_WIPEONFORK);
 }
 
-int share_allocate(int fd, uint64_t offset, uint64_t bytes)
+static int allocate(int fd, uint64_t offset, uint64_t bytes)
 {
 	static const char zeros[PAGE];
 
@@ -99,6 +101,18 @@ int share_allocate(int fd, uint64_t offset, uint64_t bytes)
 			return errno ? -errno : -ENOSPC;
 	}
 	return 0;
+}
+
+/* Beyond a limit of file sizes (ulimit -f) there is a signal too. */
+int share_allocate(int fd, uint64_t offset, uint64_t bytes)
+{
+	struct held_signals held;
+	int error;
+
+	log_hold_signals(&held);
+	error = allocate(fd, offset, bytes);
+	log_release_signals(&held);
+	return error;
 }
 
 /* ---- who we are ---- */
@@ -153,28 +167,46 @@ static uint64_t boot_number(void)
 
 /* ---- the folder ---- */
 
-static void folder_path(char *path, size_t bytes)
+/* Found once: the guest may change its environment and where it is. Anybody may write to /dev/shm. */
+static struct {
+	char path[PATH_MAX];
+	int flags;
+	bool made;
+} place;
+
+static void find_folder(void)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *wanted = settings_get(SETTING_dir);
+	char here[PATH_MAX] = "";
+	int length;
 
+	if (wanted[0] != '/' && !getcwd(here, sizeof(here)))
+		here[0] = '\0';
 	if (settings_is_set(SETTING_dir))
-		snprintf(path, bytes, "%s", settings_get(SETTING_dir));
+		length = snprintf(place.path, PATH_MAX, "%s%s%s", here, here[0] ? "/" : "", wanted);
 	else if (runtime && runtime[0] == '/')
-		snprintf(path, bytes, "%s/cuward", runtime);
+		length = snprintf(place.path, PATH_MAX, "%s/cuward", runtime);
 	else
-		snprintf(path, bytes, "/dev/shm/cuward-%u", getuid());
+		length = snprintf(place.path, PATH_MAX, "/dev/shm/cuward-%u", getuid());
+	if (length >= PATH_MAX) /* open() will say so */
+		memset(place.path, 'x', PATH_MAX - 1);
+	place.flags = strncmp(place.path, "/dev/shm/", 9) == 0 ? O_NOFOLLOW : 0;
 }
 
 int share_folder(char *why, size_t why_bytes)
 {
-	char path[512];
+	const char *path = place.path;
 	struct stat status;
 	int fd;
 
-	folder_path(path, sizeof(path));
-	if (mkdir(path, 0700) == 0)
+	if (!path[0])
+		find_folder();
+	/* Only once: whoever removes it later wants it gone. */
+	if (!place.made && mkdir(path, 0700) == 0)
 		chmod(path, 0700); /* whatever the umask */
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	place.made = true;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | place.flags);
 	if (fd < 0) {
 		snprintf(why, why_bytes, "cannot use the shared folder %s: %s", path, strerror(errno));
 		return -errno;
@@ -243,16 +275,24 @@ static bool header_is_ours(const struct slots_header *header, uint64_t boot)
 		header->boot == boot;
 }
 
-/* Called with the header locked: a new file, one of an earlier boot, or one of other software. */
-static bool prepare_header(int fd, struct slots_header *header)
+/* Another version of us is running on this box: not ours to touch, and worth to be told. */
+static bool is_of_another_version(const struct slots_header *header)
+{
+	return header->magic == SLOTS_MAGIC && header->version != CUWARD_LAYOUT_VERSION &&
+		header->boot == boot_number();
+}
+
+/*
+ * Called with the header locked. A file of an earlier boot or filled by somebody else is left as it is,
+ * false: somebody may have it mapped.
+ */
+static bool prepare_header(struct slots_header *header)
 {
 	uint64_t boot = boot_number();
 
 	if (header_is_ours(header, boot))
 		return true;
-	if (header->magic == SLOTS_MAGIC && header->boot == boot)
-		return false; /* another version is running on this box */
-	if (header->magic && ftruncate(fd, sizeof(*header)) != 0)
+	if (header->magic)
 		return false;
 	memset(header, 0, sizeof(*header));
 	header->version = CUWARD_LAYOUT_VERSION;
@@ -297,8 +337,10 @@ static int find_slot(int fd, int folder)
 			return i;
 		}
 	}
-	if (used == SLOT_COUNT || share_allocate(fd, slot_offset(used), sizeof(struct slot)) != 0 ||
-	    !lock_range(fd, slot_offset(used), sizeof(struct slot), true))
+	/* Beyond the last one there may be owners too, where somebody emptied the file. */
+	while (used < SLOT_COUNT && !lock_range(fd, slot_offset(used), sizeof(struct slot), true))
+		used++;
+	if (used == SLOT_COUNT || share_allocate(fd, 0, slot_offset(used + 1)) != 0)
 		return -1;
 	share.header->slots_used = used + 1;
 	return used;
@@ -350,13 +392,22 @@ static bool map_slots(int fd)
 	return share.header != NULL;
 }
 
+static void unmap_slots(void)
+{
+	if (share.header)
+		munmap(share.header, SLOTS_BYTES);
+	share.header = NULL;
+	share.slots = NULL;
+}
+
 /* With the header locked. The number of our slot, or -1 and why. */
 static int take_locked(int fd, int folder, struct ledger_header *ledger, char *why, size_t why_bytes)
 {
 	int slot = -1;
 
-	if (!prepare_header(fd, share.header))
-		snprintf(why, why_bytes, "the slots file is in use by another version of cuward");
+	/* Somebody may have cut the file off: the slots that are in use have their room again. */
+	if (share_allocate(fd, 0, slot_offset(share.header->slots_used)) != 0)
+		snprintf(why, why_bytes, "no room for the slots file");
 	else if (!find_devices(ledger->devices, ledger->device_count))
 		snprintf(why, why_bytes, "more than %d different GPUs in one slots file", SLOT_DEVICES);
 	else if ((slot = find_slot(fd, folder)) < 0)
@@ -366,6 +417,59 @@ static int take_locked(int fd, int folder, struct ledger_header *ledger, char *w
 	return slot;
 }
 
+/* A file of ours, not a link, a pipe or a device that somebody put in its place. */
+static int open_slots(int folder, const char *name, char *why, size_t why_bytes)
+{
+	int fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+	struct stat status;
+
+	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == getuid() &&
+	    share_allocate(fd, 0, sizeof(struct slots_header)) == 0 && map_slots(fd))
+		return fd;
+	snprintf(why, why_bytes, "cannot use %s in the shared folder: %s", name,
+		fd < 0 ? strerror(errno) : "it is no file of ours, or there is no room");
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static bool is_still_there(int folder, const char *name, int fd)
+{
+	struct stat named, opened;
+
+	return fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &opened) == 0 &&
+		named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
+/*
+ * The slots file, mapped, its header locked and good. One that is not gives way to a new file; the lock
+ * says that nobody else is at it, unless somebody was before us and this is not the file any more.
+ */
+static int lock_slots(int folder, const char *name, char *why, size_t why_bytes)
+{
+	for (int tries = 0; tries < 8; tries++) {
+		int fd = open_slots(folder, name, why, why_bytes);
+		bool hopeless = false;
+
+		if (fd < 0)
+			return -1;
+		if (!lock_header(fd)) {
+			snprintf(why, why_bytes, "%s stayed locked for a second", name);
+			hopeless = true;
+		} else if (is_still_there(folder, name, fd)) {
+			if (prepare_header(share.header))
+				return fd;
+			snprintf(why, why_bytes, "the slots file is in use by another version of cuward");
+			hopeless = is_of_another_version(share.header) || unlinkat(folder, name, 0) != 0;
+		}
+		unmap_slots();
+		close(fd);
+		if (hopeless)
+			return -1;
+	}
+	return -1;
+}
+
 struct slot *share_take_slot(struct ledger_header *ledger, char *why, size_t why_bytes)
 {
 	char name[32];
@@ -373,21 +477,19 @@ struct slot *share_take_slot(struct ledger_header *ledger, char *why, size_t why
 	int fd = -1;
 	int slot = -1;
 
-	if (folder < 0)
-		return NULL;
-	snprintf(name, sizeof(name), "slots.%u", getuid());
-	fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || share_allocate(fd, 0, sizeof(struct slots_header)) != 0 || !map_slots(fd)) {
-		snprintf(why, why_bytes, "cannot use %s in the shared folder: %s", name, strerror(errno));
-	} else if (!lock_header(fd)) {
-		snprintf(why, why_bytes, "%s stayed locked for a second", name);
-	} else {
+	if (folder >= 0) {
+		snprintf(name, sizeof(name), "slots.%u", getuid());
+		fd = lock_slots(folder, name, why, why_bytes);
+	}
+	if (fd >= 0) {
 		slot = take_locked(fd, folder, ledger, why, why_bytes);
 		lock_range(fd, 0, 1, false);
-	}
-	if (fd >= 0)
 		close(fd);
-	close(folder);
+	}
+	if (fd >= 0 && slot < 0)
+		unmap_slots();
+	if (folder >= 0)
+		close(folder);
 	ledger->slot = slot < 0 ? SLOT_COUNT : slot;
 	return slot < 0 ? NULL : &share.slots[slot];
 }

@@ -3,7 +3,7 @@
  * play.c - a CUDA program that does what its arguments say, one after the other.
  *
  *	init  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
- *	sleep MS  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
+ *	sleep MS  sh COMMAND  chdir FOLDER  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
  *	fork ( ... )  wait  exec PROGRAM ARG...
  *
  * SIZE is bytes, or with K, M or G. free N frees the Nth allocation of this process, from 0.
@@ -169,6 +169,10 @@ static void with_argument(const char *word, const char *argument)
 		refused(argument);
 	else if (strcmp(word, "sleep") == 0)
 		usleep((useconds_t)atoi(argument) * 1000);
+	else if (strcmp(word, "sh") == 0)
+		need("sh", system(argument));
+	else if (strcmp(word, "chdir") == 0)
+		need("chdir", chdir(argument));
 	else if (strcmp(word, "say") == 0)
 		printf("%s\n", argument), fflush(stdout);
 	else if (strcmp(word, "exit") == 0)
