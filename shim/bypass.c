@@ -66,7 +66,9 @@ struct walk {
 /* Opened late, by dlopen, we stand in front of nobody. */
 static bool is_behind_libc(void)
 {
-	for (const struct link_map *map = spaces.base.r_map; map && map->l_ld != own_dynamic; map = map->l_next) {
+	const struct link_map *map = spaces.base.r_map;
+
+	for (; map && map->l_ld != own_dynamic; map = map->l_next) {
 		if (library_definition(map, "__libc_start_main"))
 			return true;
 	}
@@ -133,7 +135,8 @@ static void store(const struct link_map *map, void **word, void *target)
 {
 	uintptr_t page = sysconf(_SC_PAGESIZE);
 	uintptr_t start = 0, end = 0, at = (uintptr_t)word & ~(page - 1);
-	bool sealed = library_relro(map, &start, &end) && at >= (start & ~(page - 1)) && at < (end & ~(page - 1));
+	bool sealed = library_relro(map, &start, &end) && at >= (start & ~(page - 1)) &&
+		at < (end & ~(page - 1));
 
 	if (sealed && mprotect((void *)at, page, PROT_READ | PROT_WRITE) != 0)
 		return;

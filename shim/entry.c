@@ -49,9 +49,9 @@ DRIVER_CALLS(X)
 		} \
 		if (unlikely(!cw_thread || cw_thread->call != THREAD_IDLE)) \
 			return odd_##name args; \
-		cw_thread->call = THREAD_CALL(CALL_##name); \
 		cw_thread->caller = __builtin_return_address(0); \
 		cw_thread->frame = __builtin_frame_address(0); \
+		cw_thread->call = THREAD_CALL(CALL_##name); \
 		cw_thread->counts->calls[CALL_##name].count++; \
 		cw_result = on_##name args; \
 		cw_thread->call = THREAD_IDLE; \

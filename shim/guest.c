@@ -208,6 +208,7 @@ static struct thread *thread_locked(uint32_t tid)
 	thread->tid = tid;
 	thread->counts->tid = tid;
 	thread->call = THREAD_IDLE;
+	thread->frame = NULL;
 	thread->context = NULL;
 	thread->epoch = guest.epoch - 1;
 	thread->traced = false;
@@ -242,6 +243,30 @@ struct thread *guest_enter(void)
 	guest_thread_pointer = thread;
 	errno = saved;
 	return thread;
+}
+
+/* A handler on a stack of its own says nothing about what it interrupted by where it is. */
+static bool is_on_another_stack(const struct thread *thread)
+{
+	const char *outer = thread->frame;
+	stack_t now;
+
+	return sigaltstack(NULL, &now) == 0 && (now.ss_flags & SS_ONSTACK) &&
+		(outer < (char *)now.ss_sp || outer >= (char *)now.ss_sp + now.ss_size);
+}
+
+/*
+ * Above the frame of the unfinished call is where it returns to. Something else there, or a call that is
+ * not deeper on the same stack, proves it over.
+ */
+__attribute__((no_sanitize_address))
+bool guest_call_is_over(const struct thread *thread, const void *frame)
+{
+	const void *const *outer = thread->frame;
+
+	if (!outer || outer[1] != thread->caller)
+		return true;
+	return frame >= thread->frame && !is_on_another_stack(thread);
 }
 
 void guest_open(void)

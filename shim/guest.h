@@ -87,14 +87,17 @@ static inline bool guest_in_call(void)
 }
 
 /*
- * The same for a call whose frame begins at `frame`. A call that is not deeper on the stack than the
- * one the thread is said to be in proves that one over: a signal handler jumped out of it.
+ * Is the call this thread is said to be in over, as a call whose frame begins at `frame` shows? A
+ * signal handler jumped out of it then.
  */
+bool guest_call_is_over(const struct thread *thread, const void *frame);
+
+/* Is a call whose frame begins at `frame` made inside another one? */
 static inline bool guest_nested(const void *frame)
 {
 	struct thread *thread = guest_thread();
 
-	if (guest_in_call() && frame >= thread->frame)
+	if (guest_in_call() && guest_call_is_over(thread, frame))
 		thread->call = THREAD_IDLE;
 	return guest_in_call();
 }

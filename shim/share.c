@@ -420,7 +420,8 @@ static int take_locked(int fd, int folder, struct ledger_header *ledger, char *w
 /* A file of ours, not a link, a pipe or a device that somebody put in its place. */
 static int open_slots(int folder, const char *name, char *why, size_t why_bytes)
 {
-	int fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+	int fd = openat(folder, name,
+		O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
 	struct stat status;
 
 	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == getuid() &&

@@ -159,6 +159,18 @@ value() { jq -c ".processes[0] | $1" "$2"; }
 
 @test "a handler that jumps out of a call does not take the limit along" {
 	export CUWARD_SIM_KERNEL_NS=endless=never
-	[ "$(timeout 20 "$apps/jump")" = "answer 0" ]
-	[ "$(CUWARD_MEMORY=32M LD_PRELOAD=$shim timeout 20 "$apps/jump")" = "answer 2" ]
+	for where in here deep deeper up; do
+		[ "$(timeout 20 "$apps/jump" $where)" = "answer 0" ]
+		[ "$(CUWARD_MEMORY=32M LD_PRELOAD=$shim timeout 20 "$apps/jump" $where)" = "answer 2" ]
+	done
+}
+
+# What it asks for there goes straight to the driver: our own work may be half done.
+@test "a handler that calls the driver inside a call" {
+	export CUWARD_SIM_KERNEL_NS=endless=500000000
+	for stack in "" other; do
+		[ "$("$apps/jump" nested $stack)" = $'inside 0\nanswer 0' ]
+		[ "$(CUWARD_MEMORY=32M LD_PRELOAD=$shim timeout 20 "$apps/jump" nested $stack)" = \
+			$'inside 0\nanswer 2' ]
+	done
 }
