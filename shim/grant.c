@@ -5,15 +5,15 @@
 
 #include <string.h>
 
+#include "denial.h"
+#include "graph_memory.h"
 #include "ledger.h"
+#include "mapping.h"
+#include "overhead.h"
+#include "pool.h"
 #include "quota.h"
 #include "site.h"
 #include "traced.h"
-
-hot uint16_t current_api(const struct thread *thread)
-{
-	return thread->call - THREAD_CALL(0);
-}
 
 static uint64_t charged_bytes(int device)
 {
@@ -35,78 +35,6 @@ static void raise_to(uint64_t *peak, uint64_t value)
 		;
 }
 
-/* ---- refusals ---- */
-
-/* Requests may be as absurd as SIZE_MAX: their sum stays there. */
-static void add_bounded(uint64_t *sum, uint64_t value)
-{
-	uint64_t old = __atomic_load_n(sum, __ATOMIC_RELAXED);
-	uint64_t grown;
-
-	do {
-		if (__builtin_add_overflow(old, value, &grown))
-			grown = UINT64_MAX;
-	} while (!__atomic_compare_exchange_n(sum, &old, grown, true, __ATOMIC_RELAXED,
-		__ATOMIC_RELAXED));
-}
-
-static bool same_denial(const struct ledger_denial *a, const struct ledger_denial *b)
-{
-	return a->api == b->api && a->device == b->device && a->site == b->site && a->scope == b->scope;
-}
-
-/* Programs probe thousands of times: equal refusals are one entry. */
-static void note_denial(const struct ledger_denial *denial)
-{
-	struct ledger_denial *entries = guest.header->denials;
-
-	lock_take(&guest.lock);
-	for (unsigned i = 0; i < LEDGER_DENIALS_MAX; i++) {
-		if (!entries[i].present) {
-			entries[i] = *denial;
-			__atomic_store_n(&entries[i].present, 1, __ATOMIC_RELEASE);
-			break;
-		}
-		if (same_denial(&entries[i], denial)) {
-			entries[i].count++;
-			entries[i].time_ns = denial->time_ns;
-			break;
-		}
-	}
-	lock_give_back(&guest.lock);
-}
-
-static __attribute__((noinline)) CUresult refuse(struct thread *thread, int device, uint64_t bytes)
-{
-	struct ledger_denial denial = {
-		.bytes = bytes, .limit_bytes = BYTES_NONE, .count = 1, .time_ns = guest_realtime_ns(),
-		.site = site_of(thread->caller, thread->frame), .api = current_api(thread),
-		.device = device < 0 ? UINT8_MAX : device, .scope = SCOPE_PROCESS,
-	};
-
-	if (device >= 0) {
-		struct guest_device *on = &guest.devices[device];
-
-		denial.limit_bytes = guest.refused ? 0 : on->limit;
-		denial.used_bytes = quota_used(on->word);
-		__atomic_fetch_add(&on->ledger->denied, 1, __ATOMIC_RELAXED);
-		add_bounded(&on->ledger->denied_bytes, bytes);
-	}
-	if (guest.header)
-		note_denial(&denial);
-	if (unlikely(trace_on)) {
-		struct event_denied event = {
-			.thread = guest_trace_key(thread), .api = denial.api, .scope = denial.scope,
-			.device = denial.device, .site = denial.site, .bytes = bytes,
-			.limit_bytes = denial.limit_bytes, .used_bytes = denial.used_bytes,
-		};
-
-		trace_define_api(guest.key, denial.api);
-		trace_denied(&event);
-	}
-	return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
 /* ---- taking ---- */
 
 hot void fill_record(const struct grant *grant, const struct grant_request *request)
@@ -120,13 +48,35 @@ hot void fill_record(const struct grant *grant, const struct grant_request *requ
 	record->site = site_of(grant->thread->caller, grant->thread->frame);
 	record->tid = grant->thread->tid;
 	record->epoch = guest.epoch;
-	record->api = current_api(grant->thread);
+	record->api = thread_api(grant->thread);
 	record->kind = request->kind;
 	record->class = request->class;
 	record->device = request->device < 0 ? UINT8_MAX : request->device;
 	record->flags = (grant->charged ? RECORD_CHARGED : 0) |
-		(request->context ? RECORD_CONTEXT_OWNED : 0);
+		(request->context ? RECORD_CONTEXT_OWNED : 0) |
+		(grant->limited ? RECORD_CLASS_LIMITED : 0);
+	record->pending = 0;
+	record->refs = 1;
+	record->mappings = 0;
 	ledger_set_state(record, RECORD_ALLOCATING);
+}
+
+/* What a pool keeps may be given back by now: look again before saying no. */
+static __attribute__((noinline)) bool take_again(int device, uint64_t bytes)
+{
+	struct guest_device *on = &guest.devices[device];
+
+	if (on->limit == BYTES_NONE || (!guest.policy.pools_reserved && !graph_memory_possible()))
+		return false;
+	pool_look(device);
+	graph_memory_look(device);
+	return quota_take(on->word, bytes, on->limit);
+}
+
+hot bool take(int device, uint64_t bytes)
+{
+	return likely(quota_take(guest.devices[device].word, bytes, guest.devices[device].limit)) ||
+		take_again(device, bytes);
 }
 
 hot CUresult open_for(struct grant *grant, struct thread *thread,
@@ -137,17 +87,22 @@ hot CUresult open_for(struct grant *grant, struct thread *thread,
 	grant->stream = request->stream;
 	grant->device = request->device;
 	grant->charged = request->charged && request->device >= 0;
+	grant->limited = false;
 	if (unlikely(guest.refused))
-		return refuse(thread, request->device, request->bytes);
+		return denial_refuse(thread, request->device, request->bytes, NULL);
 	if (grant->charged) {
-		struct guest_device *device = &guest.devices[request->device];
-
-		if (unlikely(!quota_take(device->word, request->bytes, device->limit))) {
+		if (unlikely(!take(request->device, request->bytes))) {
 			/* Nobody's quota: a size no GPU has. The driver says so itself. */
-			if (device->limit != BYTES_NONE)
-				return refuse(thread, request->device, request->bytes);
+			if (guest.devices[request->device].limit != BYTES_NONE)
+				return denial_refuse(thread, request->device, request->bytes, NULL);
 			grant->charged = false;
 		}
+	} else if (unlikely(request->class != CLASS_OBJECT && guest.kinds[request->kind].bytes)) {
+		struct kind_limit *limit = &guest.kinds[request->kind];
+
+		if (!quota_take(&limit->word, request->bytes, limit->bytes))
+			return denial_refuse(thread, request->device, request->bytes, limit);
+		grant->limited = true;
 	}
 	grant->record = ledger_begin(&thread->spares);
 	if (likely(grant->record != LEDGER_NO_RECORD))
@@ -176,13 +131,41 @@ CUresult grant_open(struct grant *grant, enum cuward_kind kind, uint64_t bytes)
 	});
 }
 
+CUresult grant_reserve(int device, uint64_t bytes)
+{
+	if (unlikely(guest.refused))
+		return denial_refuse(guest_thread(), device, bytes, NULL);
+	if (bytes == 0 || take(device, bytes))
+		return CUDA_SUCCESS;
+	return denial_refuse(guest_thread(), device, bytes, NULL);
+}
+
+CUresult grant_would_fit(int device, uint64_t bytes)
+{
+	CUresult result;
+
+	if (device < 0 || (guest.devices[device].limit == BYTES_NONE && !guest.refused))
+		return CUDA_SUCCESS;
+	result = grant_reserve(device, bytes);
+	if (result == CUDA_SUCCESS)
+		quota_give_back(guest.devices[device].word, bytes);
+	return result;
+}
+
+void grant_charge(int device, int64_t bytes)
+{
+	struct guest_device *on = &guest.devices[device];
+
+	quota_give_back(on->word, -bytes);
+	__atomic_fetch_add(&on->ledger->charged_bytes, bytes, __ATOMIC_RELAXED);
+	raise_to(&on->ledger->peak_bytes, quota_used(on->word));
+}
+
 bool grant_resize(struct grant *grant, uint64_t bytes)
 {
 	if (grant->charged && bytes > grant->bytes) {
-		struct guest_device *device = &guest.devices[grant->device];
-
-		if (!quota_take(device->word, bytes - grant->bytes, device->limit)) {
-			refuse(grant->thread, grant->device, bytes);
+		if (!take(grant->device, bytes - grant->bytes)) {
+			denial_refuse(grant->thread, grant->device, bytes, NULL);
 			return false;
 		}
 	} else if (grant->charged) {
@@ -198,8 +181,15 @@ static void give_back(struct grant *grant)
 {
 	if (grant->charged)
 		quota_give_back(guest.devices[grant->device].word, grant->bytes);
+	else if (grant->limited)
+		quota_give_back(&guest.kinds[ledger_record(grant->record)->kind].word, grant->bytes);
 	if (grant->record != LEDGER_NO_RECORD)
 		ledger_remove(&grant->thread->spares, grant->record);
+}
+
+void grant_withdraw(struct grant *grant)
+{
+	give_back(grant);
 }
 
 /* What is live of a kind: exact whenever no other thread is in the middle of a call. */
@@ -221,6 +211,8 @@ hot void count_live(struct grant *grant, enum cuward_kind kind)
 
 	counts->allocs[kind]++;
 	add_own(&counts->bytes[kind], grant->bytes);
+	if (unlikely(guest.policy.pools_reserved && kind == KIND_POOL && grant->device >= 0))
+		__atomic_fetch_add(&guest.devices[grant->device].pool_bytes, grant->bytes, __ATOMIC_RELAXED);
 	if (grant->charged) {
 		struct guest_device *device = &guest.devices[grant->device];
 		uint64_t used = quota_used(device->word);
@@ -259,7 +251,7 @@ CUresult grant_close(struct grant *grant, CUresult result, uint64_t handle)
 
 	if (unlikely(result != CUDA_SUCCESS)) {
 		give_back(grant);
-		return traced_end(current_api(grant->thread), result, grant->began_ns);
+		return traced_end(thread_api(grant->thread), result, grant->began_ns);
 	}
 	if (unlikely(grant->record == LEDGER_NO_RECORD))
 		return result;
@@ -269,9 +261,80 @@ CUresult grant_close(struct grant *grant, CUresult result, uint64_t handle)
 	/* The driver hands out what we thought was taken: that memory went with its context. */
 	if (unlikely(stale != LEDGER_NO_RECORD))
 		account_gone(grant->thread, stale);
+	if (unlikely(grant->charged && record->time_ns >= guest.devices[grant->device].next_sample_ns))
+		overhead_sample(grant->device);
 	if (unlikely(trace_on))
 		trace_grant(grant, record);
 	return result;
+}
+
+/* A live record has another size now; `reserved` bytes were taken for that before. */
+static void set_bytes(struct ledger_record *record, uint64_t bytes, uint64_t reserved)
+{
+	struct thread *thread = guest_thread();
+	int64_t more = bytes - record->bytes;
+
+	record->bytes = bytes;
+	add_own(&thread->counts->bytes[record->kind], more);
+	if (record->flags & RECORD_CHARGED) {
+		struct guest_device *device = &guest.devices[record->device];
+
+		quota_give_back(device->word, reserved - more);
+		raise_to(&device->ledger->peak_bytes, quota_used(device->word));
+	}
+	note_kind_peak(record->kind);
+}
+
+void grant_grow(uint32_t record, uint64_t bytes)
+{
+	lock_take(&ledger.refs_lock);
+	if (bytes > ledger_record(record)->bytes)
+		set_bytes(ledger_record(record), bytes, 0);
+	lock_give_back(&ledger.refs_lock);
+}
+
+/* A record for what nobody asked for by name, empty at first. */
+static uint32_t new_held(enum cuward_kind kind, enum record_class class, int device, uint64_t handle)
+{
+	struct thread *thread = guest_thread();
+	struct grant grant = { .thread = thread, .device = device, .charged = true };
+	struct grant_request request = { .kind = kind, .class = class, .device = device };
+
+	grant.record = guest.header ? ledger_begin(&thread->spares) : LEDGER_NO_RECORD;
+	if (grant.record == LEDGER_NO_RECORD)
+		return grant.record;
+	fill_record(&grant, &request);
+	ledger_commit(grant.record, handle);
+	thread->counts->allocs[kind]++;
+	return grant.record;
+}
+
+uint64_t grant_held(enum record_class class, uint64_t handle)
+{
+	struct ledger_record copy;
+
+	return guest.header && ledger_find(class, handle, &copy) ? copy.bytes : 0;
+}
+
+void grant_hold(enum cuward_kind kind, enum record_class class, int device, uint64_t handle,
+	uint64_t bytes, uint64_t reserved)
+{
+	uint32_t gone = LEDGER_NO_RECORD;
+	uint32_t record;
+
+	lock_take(&ledger.refs_lock);
+	record = guest.header ? index_lookup(class, handle) : LEDGER_NO_RECORD;
+	if (record == LEDGER_NO_RECORD && bytes)
+		record = new_held(kind, class, device, handle);
+	if (record == LEDGER_NO_RECORD)
+		quota_give_back(guest.devices[device].word, reserved);
+	else
+		set_bytes(ledger_record(record), bytes, reserved);
+	if (record != LEDGER_NO_RECORD && bytes == 0)
+		gone = ledger_claim(class, handle);
+	lock_give_back(&ledger.refs_lock);
+	if (gone != LEDGER_NO_RECORD)
+		grant_gone(gone);
 }
 
 /* ---- freeing ---- */
@@ -280,7 +343,7 @@ static __attribute__((noinline)) void trace_gone(struct thread *thread,
 	const struct ledger_record *record, uint64_t began_ns)
 {
 	struct event_free event = {
-		.thread = guest_trace_key(thread), .api = current_api(thread), .kind = record->kind,
+		.thread = guest_trace_key(thread), .api = thread_api(thread), .kind = record->kind,
 		.device = record->device, .duration_ns = began_ns ? traced_duration(began_ns) : 0,
 		.pointer = record->handle, .bytes = record->bytes,
 		.live_bytes = record->device == UINT8_MAX ? 0 : charged_bytes(record->device),
@@ -290,12 +353,26 @@ static __attribute__((noinline)) void trace_gone(struct thread *thread,
 	trace_free(&event);
 }
 
+static __attribute__((noinline)) void pool_freed(const struct ledger_record *record)
+{
+	if (record->class == CLASS_MEMORY && record->kind == KIND_POOL && record->device != UINT8_MAX) {
+		__atomic_fetch_sub(&guest.devices[record->device].pool_bytes, record->bytes,
+			__ATOMIC_RELAXED);
+		pool_look(record->device);
+	}
+}
+
 hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 {
 	struct ledger_record *record = ledger_record(number);
 
+	/* First what its pool keeps of it, then the credit: never less than the truth. */
+	if (unlikely(guest.policy.pools_reserved))
+		pool_freed(record);
 	if (record->flags & RECORD_CHARGED)
 		quota_give_back(guest.devices[record->device].word, record->bytes);
+	else if (unlikely(record->flags & RECORD_CLASS_LIMITED))
+		quota_give_back(&guest.kinds[record->kind].word, record->bytes);
 	if (likely(record->class != CLASS_OBJECT)) {
 		thread->counts->frees[record->kind]++;
 		add_own(&thread->counts->bytes[record->kind], -(int64_t)record->bytes);
@@ -303,6 +380,8 @@ hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 			trace_gone(thread, record, began_ns);
 	} else {
 		thread->counts->destroyed[record->kind]++;
+		if (unlikely(record->bytes))
+			overhead_gone(record);
 	}
 	ledger_remove(&thread->spares, number);
 }
@@ -311,6 +390,8 @@ static void account_gone(struct thread *thread, uint32_t record)
 {
 	if (ledger_record(record)->class != CLASS_OBJECT)
 		guest_find(FINDING_CONTEXT_RECLAIMED);
+	if (ledger_record(record)->class == CLASS_ARRAY && ledger_record(record)->link)
+		mapping_array_remove(record, NULL);
 	account(thread, record, 0);
 }
 
@@ -358,14 +439,43 @@ CUresult release_close(struct release *release, CUresult result)
 {
 	if (unlikely(result != CUDA_SUCCESS)) {
 		failed(release, result);
-		traced_end(current_api(release->thread), result, release->began_ns);
+		traced_end(thread_api(release->thread), result, release->began_ns);
 	} else if (likely(release->record != LEDGER_NO_RECORD)) {
 		account(release->thread, release->record, release->began_ns);
-	} else if (release->handle != 0 && release->class != CLASS_OBJECT) {
-		/* Freed all the same: made where we did not see it, inside another library, say. */
+	} else if (release->handle != 0 && release->class != CLASS_OBJECT && !guest.graph_allocations) {
+		/* Freed all the same: made where we did not see it, inside another library, say; or by
+		 * a graph, whose allocations are no records. */
 		guest_find(FINDING_INVALID_FREE);
 	}
 	return result;
+}
+
+void release_open_ref(struct release *release, enum record_class class, uint64_t handle, enum ref what)
+{
+	release->thread = guest_thread();
+	release->class = class;
+	release->handle = handle;
+	release->change.record = LEDGER_NO_RECORD;
+	if (likely(guest.header))
+		refs_open(&release->change, class, handle, what, false);
+	release->record = release->change.record;
+	release->began_ns = unlikely(trace_on) ? guest_clock_ns() : 0;
+}
+
+CUresult release_close_ref(struct release *release, CUresult result)
+{
+	if (refs_close(&release->change, result == CUDA_SUCCESS))
+		account(release->thread, release->record, release->began_ns);
+	else if (result != CUDA_SUCCESS)
+		traced_end(thread_api(release->thread), result, release->began_ns);
+	if (result != CUDA_SUCCESS && release->record == LEDGER_NO_RECORD)
+		explain_failed_free(release, result);
+	return result;
+}
+
+void grant_gone(uint32_t record)
+{
+	account(guest_thread(), record, 0);
 }
 
 /* ---- contexts and objects ---- */
@@ -390,12 +500,12 @@ void grant_sweep(CUcontext context, uint32_t epoch)
 }
 
 /* Handles of different kinds may be equal numbers. */
-static uint64_t object_key(enum cuward_object kind, uint64_t handle)
+uint64_t grant_object_key(enum cuward_object kind, uint64_t handle)
 {
 	return handle ^ (uint64_t)(kind + 1) << 56;
 }
 
-void grant_object_created(enum cuward_object kind, uint64_t handle, int device, CUcontext owner)
+uint32_t grant_object_created(enum cuward_object kind, uint64_t handle, int device, CUcontext owner)
 {
 	struct thread *thread = guest_thread();
 	struct grant grant = { .thread = thread, .device = device };
@@ -407,19 +517,20 @@ void grant_object_created(enum cuward_object kind, uint64_t handle, int device, 
 	thread->counts->created[kind]++;
 	grant.record = guest.header ? ledger_begin(&thread->spares) : LEDGER_NO_RECORD;
 	if (grant.record == LEDGER_NO_RECORD)
-		return;
+		return grant.record;
 	fill_record(&grant, &request);
-	stale = ledger_commit(grant.record, object_key(kind, handle));
+	stale = ledger_commit(grant.record, grant_object_key(kind, handle));
 	if (stale != LEDGER_NO_RECORD)
 		account(thread, stale, 0);
+	return grant.record;
 }
 
 void grant_object_open(struct release *release, enum cuward_object kind, uint64_t handle)
 {
-	release_open(release, CLASS_OBJECT, object_key(kind, handle));
+	release_open(release, CLASS_OBJECT, grant_object_key(kind, handle));
 }
 
 bool grant_object_find(enum cuward_object kind, uint64_t handle, struct ledger_record *copy)
 {
-	return guest.header && ledger_find(CLASS_OBJECT, object_key(kind, handle), copy);
+	return guest.header && ledger_find(CLASS_OBJECT, grant_object_key(kind, handle), copy);
 }

@@ -14,6 +14,7 @@
 
 #include "driver.h"
 #include "guest.h"
+#include "refs.h"
 
 struct grant {
 	struct thread *thread;
@@ -23,6 +24,7 @@ struct grant {
 	uint32_t record;
 	int32_t device;    /* index, -1 unknown */
 	bool charged;
+	bool limited; /* counts against the limit of its kind */
 };
 
 /* What a request is for, where it is not plain memory of the current device. */
@@ -52,12 +54,36 @@ bool grant_resize(struct grant *grant, uint64_t bytes);
 /* The driver answered. Returns its answer. */
 CUresult grant_close(struct grant *grant, CUresult result, uint64_t handle);
 
+/* The driver agreed, but to something that is accounted for already. */
+void grant_withdraw(struct grant *grant);
+
+/* A live record turned out to be at least this large. Never refused: ask grant_would_fit() first. */
+void grant_grow(uint32_t record, uint64_t bytes);
+
+/* How much more the device would have to give for this. Over the limit: noted, refused. */
+CUresult grant_would_fit(int device, uint64_t bytes);
+
+/* Take them for a while, if they fit; grant_hold() gives them back. */
+CUresult grant_reserve(int device, uint64_t bytes);
+
+/*
+ * Memory that has one record however often it changes its size: hold so much of it, 0 for none.
+ * Charged, never refused; `reserved` bytes taken for it before are given back in the same moment.
+ */
+void grant_hold(enum cuward_kind kind, enum record_class class, int device, uint64_t handle,
+	uint64_t bytes, uint64_t reserved);
+uint64_t grant_held(enum record_class class, uint64_t handle);
+
+/* Bytes that the driver took for itself: part of what is held, in no record, never refused. */
+void grant_charge(int device, int64_t bytes);
+
 struct release {
 	struct thread *thread;
 	uint64_t handle;
 	uint64_t began_ns;
 	uint32_t record; /* LEDGER_NO_RECORD: not ours to account */
 	enum record_class class;
+	struct ref_change change;
 };
 
 /* The driver is about to be told to free this. Then call it, always. */
@@ -66,16 +92,25 @@ void release_open(struct release *release, enum record_class class, uint64_t han
 /* The driver answered. Returns its answer. */
 CUresult release_close(struct release *release, CUresult result);
 
+/* The same for something counted (refs.h): gone only with its last reference. */
+void release_open_ref(struct release *release, enum record_class class, uint64_t handle, enum ref what);
+CUresult release_close_ref(struct release *release, CUresult result);
+
+/* A claimed record that no driver call of its own ends: its memory is gone. */
+void grant_gone(uint32_t record);
+
 /* A context is about to die: afterwards, sweep what it owned and what was made before epoch. */
 uint32_t grant_sweep_epoch(void);
 void grant_sweep(CUcontext context, uint32_t epoch);
 
 /*
  * Objects are counted, not charged. After the driver made one: owner is the context it dies with,
- * NULL if none. Its end: grant_object_open(), the driver, release_close().
+ * NULL if none. Its end: grant_object_open(), the driver, release_close(). Returns its record, or
+ * LEDGER_NO_RECORD.
  */
-void grant_object_created(enum cuward_object kind, uint64_t handle, int device, CUcontext owner);
+uint32_t grant_object_created(enum cuward_object kind, uint64_t handle, int device, CUcontext owner);
 void grant_object_open(struct release *release, enum cuward_object kind, uint64_t handle);
 bool grant_object_find(enum cuward_object kind, uint64_t handle, struct ledger_record *copy);
+uint64_t grant_object_key(enum cuward_object kind, uint64_t handle);
 
 #endif

@@ -16,6 +16,7 @@
 #include "limit.h"
 #include "log.h"
 #include "lookup.h"
+#include "policy.h"
 #include "settings.h"
 #include "share.h"
 #include "site.h"
@@ -50,6 +51,12 @@ void guest_find(enum cuward_finding finding)
 {
 	if (guest.header)
 		__atomic_fetch_add(&guest.header->findings[finding], 1, __ATOMIC_RELAXED);
+}
+
+void guest_find_once(enum cuward_finding finding)
+{
+	if (guest.header)
+		__atomic_store_n(&guest.header->findings[finding], 1, __ATOMIC_RELAXED);
 }
 
 /* ---- the first CUDA call ---- */
@@ -94,9 +101,8 @@ static void check_settings(void)
 		refuse("CUWARD_JOB_MEMORY: limits of a whole job cannot be enforced by this version");
 	} else if (strcmp(settings_get(SETTING_on_limit), "deny") != 0) {
 		refuse("CUWARD_ON_LIMIT: only deny is known to this version");
-	} else if (strcmp(settings_get(SETTING_managed), "charge") != 0 &&
-	           strcmp(settings_get(SETTING_managed), "ignore") != 0) {
-		refuse("CUWARD_MANAGED: must be charge or ignore");
+	} else if (!policy_read(&guest.policy, guest.kinds, line, sizeof(line))) {
+		refuse(line);
 	}
 }
 
@@ -209,7 +215,7 @@ static struct thread *thread_locked(uint32_t tid)
 	thread->counts->tid = tid;
 	thread->call = THREAD_IDLE;
 	thread->frame = NULL;
-	thread->context = NULL;
+	thread->context = thread->owner = NULL;
 	thread->epoch = guest.epoch - 1;
 	thread->traced = false;
 	return thread;
@@ -297,6 +303,33 @@ int guest_device_index(CUdevice handle)
 	return -1;
 }
 
+/* Beyond the table a green context counts as the owner of its memory, which then is never swept. */
+void guest_is_green(CUcontext context, int device)
+{
+	lock_take(&guest.lock);
+	for (uint32_t i = 0; i <= guest.green_count && i < GREENS_MAX; i++) {
+		if (i < guest.green_count && guest.greens[i].context != context)
+			continue;
+		guest.greens[i] = (struct guest_green){ context, device };
+		if (i == guest.green_count)
+			__atomic_store_n(&guest.green_count, i + 1, __ATOMIC_RELEASE);
+		break;
+	}
+	lock_give_back(&guest.lock);
+	__atomic_add_fetch(&guest.epoch, 1, __ATOMIC_ACQ_REL);
+}
+
+static CUcontext owner_of(CUcontext context)
+{
+	uint32_t count = __atomic_load_n(&guest.green_count, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (guest.greens[i].context == context)
+			return guest.devices[guest.greens[i].device].primary;
+	}
+	return context;
+}
+
 int guest_context_device(struct thread *thread, CUcontext context)
 {
 	CUdevice handle;
@@ -307,6 +340,7 @@ int guest_context_device(struct thread *thread, CUcontext context)
 	thread->device = device;
 	thread->epoch = guest.epoch;
 	thread->context = context;
+	thread->owner = owner_of(context);
 	return device;
 }
 

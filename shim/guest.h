@@ -27,7 +27,8 @@ struct thread {
 	uint32_t number;
 	const void *caller; /* return address of that call */
 	const void *frame;  /* and where its frame begins on the stack */
-	CUcontext context;  /* the current one when last asked, and its device ... */
+	CUcontext context;  /* the current one when last asked, whose memory is made in it, ... */
+	CUcontext owner;    /* ... which differs for a green context, and its device ... */
 	int32_t device;
 	uint32_t epoch; /* ... valid while no context was destroyed since */
 	uint32_t tid;
@@ -40,6 +41,42 @@ struct guest_device {
 	uint64_t limit; /* bytes, BYTES_NONE without one */
 	uint64_t *word; /* what we hold: in our slot, or private where there is none */
 	struct ledger_device *ledger;
+	CUcontext primary;       /* its primary context, once retained */
+	uint64_t next_sample_ns; /* see overhead.h */
+	int64_t unattributed;    /* bytes given out that nobody is known to hold; INT64_MIN unknown */
+	uint32_t new_context;    /* its record + 1: overhead not measured yet, the context not current */
+	uint64_t pool_bytes;     /* live in pools; only where pools are charged as reserved ... */
+	int64_t pool_surplus;    /* ... and what they keep beyond, charged too */
+};
+
+/* A limit of one kind of memory that no device's limit counts. */
+struct kind_limit {
+	uint64_t bytes; /* 0: none */
+	uint64_t word;
+};
+
+/* Pools that are charged as reserved: those beyond the table count as live only. */
+#define POOLS_MAX 256u
+
+struct guest_pool {
+	uint64_t pool;
+	int device;
+};
+
+#define GREENS_MAX 64u
+
+struct guest_green {
+	CUcontext context;
+	int device;
+};
+
+/* What is charged, where a setting decides. */
+struct policy {
+	bool managed_ignored;
+	bool imported_charged;
+	bool pools_reserved;
+	enum { OVERHEAD_SHOW, OVERHEAD_CHARGE, OVERHEAD_FIXED } overhead;
+	uint64_t overhead_bytes; /* of each context, OVERHEAD_FIXED */
 };
 
 struct guest {
@@ -49,17 +86,26 @@ struct guest {
 	uint32_t attaching; /* lock of guest_attach() */
 	bool attached; /* cuInit succeeded; devices and limits are known */
 	bool refused;  /* configuration refused: nothing is granted */
+	bool green_streams; /* some stream was made in a green context */
+	bool new_contexts; /* some device has a new_context */
 	bool ended;
 	uint32_t thread_count;
 	uint32_t epoch; /* context destructions begun */
 	uint32_t correlation; /* launches and copies traced */
 	uint32_t captures;    /* stream captures that may be active */
+	uint32_t graph_allocations; /* graph nodes made that allocate, ever */
 	uint32_t key; /* of this process image in traces; threads add their number */
 	uint32_t device_count;
 	struct thread *threads;
 	struct ledger_header *header;
 	struct slot *slot;
 	struct guest_device devices[SLOT_DEVICES];
+	struct kind_limit kinds[KIND_COUNT];
+	struct policy policy;
+	uint32_t green_count;
+	struct guest_green greens[GREENS_MAX];
+	uint32_t pools_lock;
+	struct guest_pool pools[POOLS_MAX];
 	uint64_t private_words[SLOT_DEVICES];
 } WHOLE_PAGES;
 
@@ -76,6 +122,12 @@ void guest_open(void);
 hot struct thread *guest_thread(void)
 {
 	return guest_thread_pointer;
+}
+
+/* Number of the call this thread is in. */
+hot uint16_t thread_api(const struct thread *thread)
+{
+	return thread->call - THREAD_CALL(0);
 }
 
 /* Is this thread inside a driver call already? */
@@ -114,7 +166,10 @@ int guest_device_index(CUdevice handle);
 /* The slow half of guest_current_device(): ask the driver for the context's device. */
 int guest_context_device(struct thread *thread, CUcontext context);
 
-/* Device of the context that is current on this thread, and that context; -1 without one. */
+/* This context is a green one of that device: what is made in it belongs to the primary context. */
+void guest_is_green(CUcontext context, int device);
+
+/* Device of the context that is current on this thread, and the one that owns what is made; -1, NULL. */
 hot int guest_current_device(struct thread *thread, CUcontext *context)
 {
 	*context = NULL;
@@ -122,16 +177,18 @@ hot int guest_current_device(struct thread *thread, CUcontext *context)
 		*context = NULL;
 		return -1;
 	}
-	if (likely(*context == thread->context && thread->epoch == guest.epoch))
-		return thread->device;
-	return guest_context_device(thread, *context);
+	if (unlikely(*context != thread->context || thread->epoch != guest.epoch))
+		guest_context_device(thread, *context);
+	*context = thread->owner;
+	return thread->device;
 }
 
 /* Key of the calling thread in traces; emits its `thread` event before the first use. */
 uint32_t guest_trace_key(struct thread *thread);
 
-/* Something worth telling happened. */
+/* Something worth telling happened; or is so, however often it is seen. */
 void guest_find(enum cuward_finding finding);
+void guest_find_once(enum cuward_finding finding);
 
 /* The orderly end: report written, slot given back. Once; nothing in other processes' memory. */
 void guest_end(int status);

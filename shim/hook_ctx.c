@@ -5,6 +5,7 @@
  * with it. Stream-ordered and physical memory stays.
  */
 #include "grant.h"
+#include "overhead.h"
 #include "traced.h"
 
 static void trace_context_event(int what, int device, CUcontext context)
@@ -22,8 +23,9 @@ static void trace_context_event(int what, int device, CUcontext context)
 static void created(CUcontext context, CUdevice handle)
 {
 	int device = guest_device_index(handle);
+	uint32_t record = grant_object_created(OBJECT_CONTEXT, (uint64_t)context, device, NULL);
 
-	grant_object_created(OBJECT_CONTEXT, (uint64_t)context, device, NULL);
+	overhead_new_context(device, record);
 	trace_context_event(OBJECT_CREATED, device, context);
 }
 
@@ -132,8 +134,6 @@ CUresult on_cuCtxDetach(CUcontext ctx)
 
 /* ---- primary contexts: the driver counts their users, some of them unseen by us ---- */
 
-static CUcontext primary[SLOT_DEVICES];
-
 CUresult on_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	uint64_t began_ns = traced_begin();
@@ -142,7 +142,7 @@ CUresult on_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	int device = guest_device_index(dev);
 
 	if (result == CUDA_SUCCESS && device >= 0) {
-		__atomic_store_n(&primary[device], *pctx, __ATOMIC_RELEASE);
+		__atomic_store_n(&guest.devices[device].primary, *pctx, __ATOMIC_RELEASE);
 		if (!grant_object_find(OBJECT_CONTEXT, (uint64_t)*pctx, &record))
 			created(*pctx, dev);
 	}
@@ -153,7 +153,8 @@ CUresult on_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 {
 	int device = guest_device_index(handle);
-	CUcontext context = device < 0 ? NULL : __atomic_load_n(&primary[device], __ATOMIC_ACQUIRE);
+	CUcontext context = device < 0 ? NULL :
+		__atomic_load_n(&guest.devices[device].primary, __ATOMIC_ACQUIRE);
 	unsigned int flags = 0;
 	int active = 0;
 
@@ -181,3 +182,101 @@ PRIMARY_END(cuDevicePrimaryCtxRelease, false)
 PRIMARY_END(cuDevicePrimaryCtxRelease_v2, false)
 PRIMARY_END(cuDevicePrimaryCtxReset, true)
 PRIMARY_END(cuDevicePrimaryCtxReset_v2, true)
+
+/* ---- a context becomes current: only then can what it costs be measured ---- */
+
+#define MADE_CURRENT(name) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		CUresult cw_result = real.name ARGS_##name; \
+\
+		if (unlikely(guest.new_contexts) && cw_result == CUDA_SUCCESS) \
+			overhead_now_current(); \
+		return cw_result; \
+	}
+
+MADE_CURRENT(cuCtxSetCurrent)
+MADE_CURRENT(cuCtxPushCurrent)
+MADE_CURRENT(cuCtxPushCurrent_v2)
+
+/* The heaps of kernels may grow. */
+CUresult on_cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	uint64_t began_ns = traced_begin();
+	struct overhead overhead;
+	CUresult result;
+
+	overhead_open(&overhead);
+	result = real.cuCtxSetLimit(limit, value);
+	if (result == CUDA_SUCCESS)
+		overhead_close(&overhead, LEDGER_NO_RECORD);
+	return traced_end(CALL_cuCtxSetLimit, result, began_ns);
+}
+
+/* ---- green contexts: a part of the primary one, which owns whatever is made in them ---- */
+
+CUresult on_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
+{
+	uint64_t began_ns = traced_begin();
+	CUresult result = real.cuGreenCtxCreate(phCtx, desc, dev, flags);
+
+	if (result == CUDA_SUCCESS)
+		grant_object_created(OBJECT_GREEN_CONTEXT, (uint64_t)*phCtx, guest_device_index(dev), NULL);
+	return traced_end(CALL_cuGreenCtxCreate, result, began_ns);
+}
+
+/* As a CUcontext it is current like any other: know it by that too. */
+CUresult on_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
+{
+	uint64_t began_ns = traced_begin();
+	CUresult result = real.cuCtxFromGreenCtx(pContext, hCtx);
+	struct ledger_record green;
+
+	if (result == CUDA_SUCCESS && grant_object_find(OBJECT_GREEN_CONTEXT, (uint64_t)hCtx, &green) &&
+	    green.device != UINT8_MAX)
+		guest_is_green(*pContext, green.device);
+	return traced_end(CALL_cuCtxFromGreenCtx, result, began_ns);
+}
+
+/* The stream refers to its green context, which is not over well before it is. */
+CUresult on_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,
+	int priority)
+{
+	uint64_t began_ns = traced_begin();
+	CUresult result = real.cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority);
+	struct ledger_record green;
+	struct ref_change change;
+
+	if (result == CUDA_SUCCESS && grant_object_find(OBJECT_GREEN_CONTEXT, (uint64_t)greenCtx, &green)) {
+		int device = green.device == UINT8_MAX ? -1 : green.device;
+		uint32_t stream = grant_object_created(OBJECT_STREAM, (uint64_t)*phStream, device,
+			device < 0 ? NULL : guest.devices[device].primary);
+
+		if (stream != LEDGER_NO_RECORD &&
+		    refs_open(&change, CLASS_OBJECT, grant_object_key(OBJECT_GREEN_CONTEXT,
+			(uint64_t)greenCtx), REF_MAPPING, true)) {
+			ledger_record(stream)->link = change.record + 1;
+			guest.green_streams = true;
+			refs_close(&change, true);
+		}
+	}
+	return traced_end(CALL_cuGreenCtxStreamCreate, result, began_ns);
+}
+
+CUresult on_cuGreenCtxDestroy(CUgreenCtx hCtx)
+{
+	struct ledger_record record;
+	bool left_streams = grant_object_find(OBJECT_GREEN_CONTEXT, (uint64_t)hCtx, &record) &&
+		record.mappings > 0;
+	struct release release;
+	CUresult result;
+
+	grant_object_open(&release, OBJECT_GREEN_CONTEXT, (uint64_t)hCtx);
+	result = release_close(&release, real.cuGreenCtxDestroy(hCtx));
+	if (result == CUDA_SUCCESS) {
+		if (left_streams)
+			guest_find(FINDING_GREEN_CONTEXT);
+		grant_sweep_epoch();
+	}
+	return result;
+}

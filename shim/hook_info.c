@@ -5,6 +5,7 @@
  * never more than the driver has. free + what we hold <= total, always.
  */
 #include "grant.h"
+#include "overhead.h"
 #include "quota.h"
 #include "traced.h"
 
@@ -13,19 +14,19 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* NULL where no limit applies to the current device. */
-static const struct guest_device *limited_device(void)
+static int current_device(void)
 {
 	CUcontext context;
-	int device = guest_current_device(guest_thread(), &context);
 
-	return device >= 0 && guest.devices[device].limit != BYTES_NONE ? &guest.devices[device] : NULL;
+	return guest_current_device(guest_thread(), &context);
 }
 
 static uint64_t room(const struct guest_device *device)
 {
 	uint64_t used = quota_used(device->word);
 
+	if (device->limit == BYTES_NONE)
+		return BYTES_NONE;
 	return used < device->limit ? device->limit - used : 0;
 }
 
@@ -34,10 +35,12 @@ static uint64_t room(const struct guest_device *device)
 	{ \
 		uint64_t cw_began_ns = traced_begin(); \
 		CUresult cw_result = real.name ARGS_##name; \
-		const struct guest_device *cw_device = \
-			cw_result == CUDA_SUCCESS ? limited_device() : NULL; \
+		int cw_index = cw_result == CUDA_SUCCESS ? current_device() : -1; \
+		const struct guest_device *cw_device = &guest.devices[cw_index]; \
 \
-		if (cw_device) { \
+		if (cw_index >= 0) { \
+			if (total && free) \
+				overhead_learn(cw_index, *free, *total); \
 			if (total) \
 				*total = least(*total, cw_device->limit); \
 			if (free) \

@@ -2,6 +2,8 @@
  * hook_launch.c - kernels and graphs. Without tracing a launch is counted by its entry, and here
  * only passes.
  */
+#include "capture.h"
+#include "graph_memory.h"
 #include "names.h"
 #include "traced.h"
 
@@ -64,5 +66,30 @@ LAUNCH(cuLaunchGrid, .grid = { grid_width, grid_height, 1 }, .function = f, .str
 LAUNCH(cuLaunchGridAsync, .grid = { grid_width, grid_height, 1 }, .function = f,
 	.stream = traced_stream(hStream, false))
 LAUNCH(cuLaunchCooperativeKernelMultiDevice, .grid = { numDevices, 1, 1 })
-LAUNCH(cuGraphLaunch, .stream = traced_stream(hStream, false))
-LAUNCH(cuGraphLaunch_ptsz, .stream = traced_stream(hStream, true))
+
+/* A graph may allocate. On a capturing stream it becomes part of another one, and does not. */
+#define GRAPH_LAUNCH(name, exec, per_thread) \
+	static CUresult launch_##name PARAMS_##name \
+	{ \
+		uint64_t cw_began_ns = traced_begin(); \
+		CUresult cw_result = real.name ARGS_##name; \
+		struct launch cw_launch = { .stream = traced_stream(hStream, per_thread) }; \
+\
+		return unlikely(cw_began_ns) ? \
+			traced_launch(CALL_##name, cw_result, cw_began_ns, &cw_launch) : cw_result; \
+	} \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		struct graph_use cw_use; \
+		CUresult cw_result; \
+\
+		if (likely(!graph_memory_possible()) || capture_is_active(hStream, per_thread)) \
+			return launch_##name ARGS_##name; \
+		cw_result = graph_memory_open(&cw_use, exec); \
+		if (cw_result != CUDA_SUCCESS) \
+			return cw_result; \
+		return graph_memory_close(&cw_use, launch_##name ARGS_##name); \
+	}
+
+GRAPH_LAUNCH(cuGraphLaunch, hGraph, false)
+GRAPH_LAUNCH(cuGraphLaunch_ptsz, hGraphExec, true)

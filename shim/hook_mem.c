@@ -1,10 +1,7 @@
 /*
  * hook_mem.c - linear, pitched, managed and pinned memory, and its frees.
  */
-#include <string.h>
-
 #include "grant.h"
-#include "settings.h"
 
 CUresult on_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
@@ -79,7 +76,7 @@ static CUresult open_uncharged(struct grant *grant, enum cuward_kind kind, uint6
 CUresult on_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
 	struct grant grant;
-	CUresult result = strcmp(settings_get(SETTING_managed), "ignore") == 0 ?
+	CUresult result = guest.policy.managed_ignored ?
 		open_uncharged(&grant, KIND_MANAGED, bytesize) :
 		grant_open(&grant, KIND_MANAGED, bytesize);
 

@@ -1,6 +1,7 @@
 /*
  * hook_sync.c - calls that wait for the GPU.
  */
+#include "pool.h"
 #include "traced.h"
 
 static __attribute__((noinline)) CUresult traced_sync(enum call call, CUresult result,
@@ -16,17 +17,22 @@ static __attribute__((noinline)) CUresult traced_sync(enum call call, CUresult r
 	return result;
 }
 
+/* Pools give memory back when somebody waits; where that is charged, look. */
 #define SYNC(name, handle) \
-	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
+	static __attribute__((noinline)) CUresult watched_##name PARAMS_##name \
 	{ \
-		uint64_t cw_began_ns = guest_clock_ns(); \
+		uint64_t cw_began_ns = traced_begin(); \
 		CUresult cw_result = real.name ARGS_##name; \
 \
-		return traced_sync(CALL_##name, cw_result, cw_began_ns, handle); \
+		if (guest.policy.pools_reserved) \
+			pool_look_everywhere(); \
+		return cw_began_ns ? traced_sync(CALL_##name, cw_result, cw_began_ns, handle) : cw_result; \
 	} \
 	CUresult on_##name PARAMS_##name \
 	{ \
-		return (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
+		bool cw_watched = trace_on || guest.policy.pools_reserved; \
+\
+		return (unlikely(cw_watched) ? watched_##name : real.name) ARGS_##name; \
 	}
 
 SYNC(cuCtxSynchronize, 0)

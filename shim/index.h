@@ -51,7 +51,7 @@ void index_forget(void);
 
 hot uint64_t index_key(enum record_class class, uint64_t handle)
 {
-	return handle ^ (uint64_t)class << 61;
+	return handle ^ (uint64_t)class << 60;
 }
 
 hot uint32_t index_tag(uint64_t key)
@@ -77,6 +77,8 @@ hot uint32_t index_probe(const struct index_shard *shard, uint32_t tag, uint64_t
 /* Returns the record that had the handle before, or LEDGER_NO_RECORD. */
 hot uint32_t index_insert(enum record_class class, uint64_t handle, uint32_t record);
 hot uint32_t index_remove(enum record_class class, uint64_t handle);
+/* The record of a handle, or LEDGER_NO_RECORD. */
+hot uint32_t index_lookup(enum record_class class, uint64_t handle);
 
 hot void index_note_freed(uint64_t key)
 {

@@ -40,6 +40,19 @@ hot uint32_t index_insert(enum record_class class, uint64_t handle, uint32_t rec
 	return old;
 }
 
+hot uint32_t index_lookup(enum record_class class, uint64_t handle)
+{
+	uint64_t key = index_key(class, handle);
+	uint32_t tag = index_tag(key);
+	struct index_shard *shard = index_shard(tag);
+	uint32_t record;
+
+	lock_take(&shard->lock);
+	record = shard->table[index_probe(shard, tag, key)].record;
+	lock_give_back(&shard->lock);
+	return record ? record - 1 : LEDGER_NO_RECORD;
+}
+
 /* Close the gap at i: move up what would not be found behind it any more. */
 static __attribute__((noinline, unused)) void index_close_gap(struct index_shard *shard, uint32_t i)
 {

@@ -336,6 +336,20 @@ uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position
 	return LEDGER_NO_RECORD;
 }
 
+uint32_t ledger_claim_within(enum record_class class, uint8_t kind, uint64_t start, uint64_t bytes,
+	uint32_t *position)
+{
+	struct ledger_record *r;
+	uint32_t record;
+
+	while ((r = record_at((*position)++, &record)) != NULL) {
+		if (r->state == RECORD_LIVE && r->class == class && r->kind == kind &&
+		    r->handle - start < bytes && ledger_claim(r->class, r->handle) == record)
+			return record;
+	}
+	return LEDGER_NO_RECORD;
+}
+
 /* ---- call sites ---- */
 
 static bool room_for_site(uint32_t bytes)
@@ -360,8 +374,11 @@ uint32_t ledger_add_site(struct ledger_site *entry, const struct ledger_part par
 		entry->bytes = bytes;
 		entry->site = site = at / 8 + 1;
 		memcpy(to, entry, sizeof(*entry));
-		memcpy(to + sizeof(*entry), parts[0].at, parts[0].bytes);
-		memcpy(to + sizeof(*entry) + parts[0].bytes, parts[1].at, parts[1].bytes);
+		to += sizeof(*entry);
+		for (int i = 0; i < 2; to += parts[i++].bytes) {
+			if (parts[i].bytes)
+				memcpy(to, parts[i].at, parts[i].bytes);
+		}
 		ledger.header->site_count++;
 		__atomic_store_n(&ledger.header->sites_bytes, at + bytes, __ATOMIC_RELEASE);
 	} else {

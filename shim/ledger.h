@@ -40,6 +40,7 @@ struct ledger_memory {
 	struct ledger_record *records;
 	struct ledger_record *private_records;
 	uint64_t mapped_bytes;
+	uint32_t refs_lock; /* of the counted records, see refs.h */
 	uint32_t lock;      /* of everything below */
 	uint32_t allocated; /* records the file has room for */
 	uint32_t private_count;
@@ -169,6 +170,10 @@ bool ledger_contains(uint64_t address);
  * Start with *position = 0; LEDGER_NO_RECORD at the end.
  */
 uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position);
+
+/* The same for live records of a class and kind with their handle in [start, start + bytes). */
+uint32_t ledger_claim_within(enum record_class class, uint8_t kind, uint64_t start, uint64_t bytes,
+	uint32_t *position);
 
 /*
  * Append an entry to the call sites, with the bytes that follow it; `bytes` and `site` are filled in

@@ -40,7 +40,8 @@ static void add_record(struct totals *totals, const struct ledger_record *record
 		totals->kinds[record->kind].bytes += record->bytes;
 		if (record->flags & RECORD_CHARGED && record->device < SLOT_DEVICES)
 			totals->device_bytes[record->device] += record->bytes;
-	} else if (record->state == RECORD_LIVE && record->kind < OBJECT_COUNT) {
+	} else if (record->state == RECORD_LIVE && record->class == CLASS_OBJECT &&
+		record->kind < OBJECT_COUNT) {
 		totals->objects[record->kind]++;
 	} else if (record->state == RECORD_ALLOCATING || record->state == RECORD_FREEING) {
 		totals->allocating += record->state == RECORD_ALLOCATING;
@@ -244,6 +245,8 @@ static void put_device(struct json *json, unsigned index, const struct ledger_de
 	json_number(json, "denied_bytes", device->denied_bytes);
 	json_bytes(json, "untracked_bytes", device->untracked_bytes < 0 ? BYTES_NONE :
 		(uint64_t)device->untracked_bytes);
+	json_bytes(json, "overhead_bytes", device->overhead_bytes < 0 ? BYTES_NONE :
+		(uint64_t)device->overhead_bytes);
 	json_close(json, '}');
 }
 
@@ -262,8 +265,8 @@ static void put_devices(struct json *json, const struct ledger_view *view,
 
 	json_open(json, "devices", '[');
 	for (unsigned i = 0; i < device_count(view); i++)
-		put_device(json, i, &view->header->devices[i],
-			known ? totals->device_bytes[i] : BYTES_NONE);
+		put_device(json, i, &view->header->devices[i], known ?
+			totals->device_bytes[i] + view->header->devices[i].charged_bytes : BYTES_NONE);
 	json_close(json, ']');
 }
 
@@ -433,6 +436,38 @@ static uint64_t finding_count(const struct ledger_header *header, unsigned findi
 	return count;
 }
 
+/* What contexts and modules take, or what is untracked, on all devices together. */
+static uint64_t device_sum(const struct ledger_header *header, unsigned finding)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < header->device_count && i < SLOT_DEVICES; i++) {
+		int64_t bytes = finding == FINDING_CONTEXT_OVERHEAD ? header->devices[i].overhead_bytes :
+			header->devices[i].untracked_bytes;
+
+		sum += bytes > 0 ? bytes : 0;
+	}
+	return sum;
+}
+
+static void put_finding_text(struct json *json, const struct ledger_header *header, unsigned finding)
+{
+	if (finding == FINDING_LIMIT_REFUSED && header->refusal[0]) {
+		json_string_in(json, "text", header->refusal, sizeof(header->refusal));
+		return;
+	}
+	if (finding != FINDING_CONTEXT_OVERHEAD && finding != FINDING_UNTRACKED) {
+		json_string(json, "text", findings[finding].text);
+		return;
+	}
+	json_begin(json, "text");
+	text_char(json->out, '"');
+	text_put(json->out, findings[finding].text);
+	text_put(json->out, ": ");
+	text_size(json->out, device_sum(header, finding));
+	text_char(json->out, '"');
+}
+
 static void put_findings(struct json *json, const struct ledger_header *header)
 {
 	json_open(json, "findings", '[');
@@ -442,10 +477,7 @@ static void put_findings(struct json *json, const struct ledger_header *header)
 		json_open_flat(json, NULL, '{');
 		json_string(json, "code", findings[i].code);
 		json_number(json, "count", finding_count(header, i));
-		if (i == FINDING_LIMIT_REFUSED && header->refusal[0])
-			json_string_in(json, "text", header->refusal, sizeof(header->refusal));
-		else
-			json_string(json, "text", findings[i].text);
+		put_finding_text(json, header, i);
 		json_close(json, '}');
 	}
 	json_close(json, ']');

@@ -64,7 +64,7 @@ bool report_ended_orderly(const struct ledger_view *view)
 bool report_record_is_live(const struct ledger_record *record)
 {
 	return record->state == RECORD_LIVE && record->kind < KIND_COUNT &&
-		(record->class == CLASS_MEMORY || record->class == CLASS_HANDLE);
+		record->class != CLASS_OBJECT && record->class < CLASS_COUNT;
 }
 
 static enum cuward_verdict verdict_of(const struct ledger_view *view, unsigned kind)
@@ -73,6 +73,9 @@ static enum cuward_verdict verdict_of(const struct ledger_view *view, unsigned k
 		return VERDICT_KILLED;
 	if (kind == KIND_IMPORTED)
 		return VERDICT_IMPORTED;
+	/* The device keeps it for the next launch; whoever wants it back trims. */
+	if (kind == KIND_GRAPH)
+		return VERDICT_HELD;
 	return view->leaks_off ? VERDICT_HELD : VERDICT_LEAK;
 }
 

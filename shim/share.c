@@ -58,6 +58,11 @@ void *share_private(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
+void share_private_done(void *memory, size_t bytes)
+{
+	munmap(memory, bytes);
+}
+
 #define HUGE_PAGE (2ull << 20)
 
 void *share_private_large(size_t bytes)
@@ -502,7 +507,7 @@ void share_give_back_slot(void)
 	if (!slot)
 		return;
 	for (int i = 0; i < SLOT_DEVICES; i++)
-		__atomic_store_n(&slot->words[i], 0, __ATOMIC_RELAXED);
+		slot->words[i] = slot->overhead[i] = 0;
 	__atomic_store_n(&slot->state, SLOT_FREE, __ATOMIC_RELEASE);
 	share.slots = NULL;
 }

@@ -31,6 +31,9 @@ void *share_map(int fd, uint64_t offset, size_t bytes);
 /* Private zeroed memory, touched pages only; NULL on failure. */
 void *share_private(size_t bytes);
 
+/* Give such memory back. */
+void share_private_done(void *memory, size_t bytes);
+
 /* The same for tables that are read at random: in huge pages where there are enough of them. */
 void *share_private_large(size_t bytes);
 

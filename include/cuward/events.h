@@ -40,7 +40,14 @@ enum cuward_kind {
 	X(TEXTURE, "texture") \
 	X(SURFACE, "surface") \
 	X(ADDRESS_RANGE, "address_range") \
-	X(GREEN_CONTEXT, "green_context")
+	X(GREEN_CONTEXT, "green_context") \
+	X(KERNEL, "kernel") \
+	X(MAPPING, "mapping") \
+	X(MULTICAST, "multicast") \
+	X(LINK, "link") \
+	X(EXTERNAL_SEMAPHORE, "external_semaphore") \
+	X(USER_OBJECT, "user_object") \
+	X(TEXTURE_REFERENCE, "texture_reference")
 
 enum cuward_object {
 #define X(id, word) OBJECT_##id,
@@ -93,7 +100,12 @@ enum cuward_end {
 	X(SHARE_UNAVAILABLE, "share-unavailable", "shared state could not be used") \
 	X(TRACE_UNAVAILABLE, "trace-unavailable", "tracing was asked for and could not start") \
 	X(DEEPBIND, "deepbind", "a library opened with RTLD_DEEPBIND: its calls may get around cuward") \
-	X(NAMESPACE, "namespace", "a library opened with dlmopen: its calls may get around cuward")
+	X(NAMESPACE, "namespace", "a library opened with dlmopen: its calls may get around cuward") \
+	X(CONTEXT_OVERHEAD, "context-overhead", "contexts and modules take memory of their own") \
+	X(UNTRACKED, "untracked", "the driver gives out more than anybody seen here asked for") \
+	X(POOL_RESERVED, "pool-reserved", "pools or graphs keep memory that was freed") \
+	X(GREEN_CONTEXT, "green-context", "a green context was destroyed before its streams") \
+	X(UNKNOWN_FORMAT, "unknown-format", "the size of an array was guessed: its format is unknown")
 
 enum cuward_finding {
 #define X(id, word, text) FINDING_##id,

@@ -118,7 +118,8 @@ struct slot {
 	uint64_t activity_ns; /* CLOCK_MONOTONIC of a recent CUDA call, coarse */
 	struct process_identity who;
 	uint64_t process_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
-	uint8_t reserved[2048 - 256 - 64 - 256 - 24 - sizeof(struct process_identity) - 256];
+	uint64_t overhead[SLOT_DEVICES];      /* bytes of contexts and modules that no word holds */
+	uint8_t reserved[2048 - 256 - 64 - 256 - 24 - sizeof(struct process_identity) - 512];
 };
 
 /* ---- the ledger file ---- */
@@ -131,7 +132,7 @@ struct slot {
 #define LEDGER_SITES_BYTES_MAX (16u << 20)
 #define LEDGER_RECORDS_MAX (16u << 20)
 #define LEDGER_GROW_BYTES (64u << 10)
-#define LEDGER_CALLS_MAX 736u
+#define LEDGER_CALLS_MAX 720u
 #define LEDGER_DENIALS_MAX 64u
 
 enum record_state {
@@ -144,14 +145,19 @@ enum record_state {
 
 /* What a handle is, so that equal numbers of different kinds do not meet. */
 enum record_class {
-	CLASS_MEMORY, /* device, pool, managed, pinned, imported pointers: one address space */
-	CLASS_OBJECT, /* counted objects; `kind` is an enum cuward_object */
-	CLASS_HANDLE, /* physical memory handles (VMM), arrays: charged, not addressed */
+	CLASS_MEMORY,   /* device, pool, managed, pinned, imported pointers: one address space */
+	CLASS_OBJECT,   /* counted objects; `kind` is an enum cuward_object */
+	CLASS_PHYSICAL, /* handles of cuMemCreate: memory without an address */
+	CLASS_ARRAY,    /* arrays and mipmapped arrays */
+	CLASS_EXTERNAL, /* imported external memory */
+	CLASS_GRAPH,    /* what a device keeps for the allocations of graphs; handle is its index */
+	CLASS_COUNT,
 };
 
 enum {
 	RECORD_CHARGED = 1u << 0,       /* its bytes are in the device's word */
 	RECORD_CONTEXT_OWNED = 1u << 1, /* destroyed with its context */
+	RECORD_CLASS_LIMITED = 1u << 2, /* its bytes count against the limit of its kind */
 };
 
 struct ledger_record {
@@ -163,13 +169,18 @@ struct ledger_record {
 	uint32_t tid;
 	uint32_t epoch; /* context destructions begun in this process before it was made */
 	uint16_t api;   /* index of the call that made it */
-	uint16_t reserved;
+	uint16_t pending; /* calls under way that change refs or mappings */
 	uint8_t kind;  /* enum cuward_kind, or enum cuward_object */
 	uint8_t class; /* enum record_class */
 	uint8_t device;
 	uint8_t state; /* enum record_state */
 	uint8_t flags;
-	uint8_t reserved_end[11];
+	uint8_t reserved[3];
+	uint32_t refs; /* of a handle that is counted: it goes when refs and mappings are 0 */
+	union {
+		uint32_t mappings;
+		uint32_t link; /* + 1; a mapping's physical memory, the next of a chain */
+	};
 };
 
 /* Counters of one thread; only that thread writes. A block is handed on when its thread died. */
@@ -201,6 +212,8 @@ struct ledger_device {
 	uint64_t denied;
 	uint64_t denied_bytes;
 	int64_t untracked_bytes; /* -1 unknown */
+	int64_t overhead_bytes;  /* of contexts and modules, -1 unknown */
+	uint64_t charged_bytes;  /* part of the word that is in no record: overhead, idle pools */
 	uint32_t slot_device;    /* index of its word in the slot */
 	uint32_t reserved;
 };

@@ -14,7 +14,15 @@
 	X(job_memory, "CUWARD_JOB_MEMORY", "none", \
 	  "limit of all processes of one run together, on each GPU") \
 	X(managed, "CUWARD_MANAGED", "charge", \
-	  "managed memory: charge it to the limit, or ignore") \
+	  "managed memory: charge it to the limit, ignore it, or SIZE, a limit of its own") \
+	X(pinned, "CUWARD_PINNED", "none", \
+	  "limit of pinned and registered host memory of each process: SIZE or none") \
+	X(imported, "CUWARD_IMPORTED", "ignore", \
+	  "memory imported from another process: ignore it, or charge it to the limit too") \
+	X(pools, "CUWARD_POOLS", "live", \
+	  "stream-ordered memory: charge what is live, or what its pools keep reserved") \
+	X(overhead, "CUWARD_OVERHEAD", "show", \
+	  "what contexts and modules take: show it, charge it, or charge SIZE a context") \
 	X(on_limit, "CUWARD_ON_LIMIT", "deny", \
 	  "what a refusal does: deny") \
 	X(leak, "CUWARD_LEAK", "exit", \

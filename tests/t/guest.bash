@@ -52,7 +52,7 @@ used() { ask '.devices['"${3:-0}"'] | [.used_bytes, .peak_bytes]' "[$1,$2]"; }
 denied() { ask '.devices['"${3:-0}"'] | [.denied, .denied_bytes]' "[$1,$2]"; }
 kind() { ask ".memory.$1 | [.live_bytes, .live, .allocs, .frees]" "[$2,$3,$4,$5]"; }
 leaks() { ask '[.leaks[] | [.verdict, .kind, .bytes, .count]]' "$1"; }
-findings() { ask '[.findings[] | [.code, .count]]' "$1"; }
+findings() { ask '[.findings[] | select(.code != "context-overhead") | [.code, .count]]' "$1"; }
 
 # The report agrees with the driver about what is live, device by device, and in the peak.
 agrees() {

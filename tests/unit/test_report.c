@@ -143,7 +143,7 @@ static void full_ledger(void)
 	add_record(KIND_DEVICE, 3 * MIB / 2, CALL_cuMemAllocPitch_v2, framework)->device = 1;
 	add_record(KIND_PINNED, 1000, CALL_cuMemHostAlloc, framework);
 	add_record(KIND_IMPORTED, MIB, CALL_cuIpcOpenMemHandle_v2, 0)->flags = 0;
-	add_record(KIND_VMM, 2 * MIB, CALL_cuMemCreate, 77)->class = CLASS_HANDLE;
+	add_record(KIND_VMM, 2 * MIB, CALL_cuMemCreate, 77)->class = CLASS_PHYSICAL;
 	add_record(OBJECT_STREAM, 0, CALL_cuStreamCreate, 0)->class = CLASS_OBJECT;
 	add_record(OBJECT_STREAM, 0, CALL_cuStreamCreate, 0)->class = CLASS_OBJECT;
 	add_record(KIND_DEVICE, 7, CALL_cuMemAlloc_v2, train)->state = RECORD_FREE;

@@ -1,0 +1,83 @@
+/*
+ * denial.c - a request over the limit: counted, remembered, traced. Never on the way of one that fits.
+ */
+#include "denial.h"
+
+#include "ledger.h"
+#include "quota.h"
+#include "site.h"
+#include "trace.h"
+
+/* Requests may be as absurd as SIZE_MAX: their sum stays there. */
+static void add_bounded(uint64_t *sum, uint64_t value)
+{
+	uint64_t old = __atomic_load_n(sum, __ATOMIC_RELAXED);
+	uint64_t grown;
+
+	do {
+		if (__builtin_add_overflow(old, value, &grown))
+			grown = UINT64_MAX;
+	} while (!__atomic_compare_exchange_n(sum, &old, grown, true, __ATOMIC_RELAXED,
+		__ATOMIC_RELAXED));
+}
+
+static bool same_denial(const struct ledger_denial *a, const struct ledger_denial *b)
+{
+	return a->api == b->api && a->device == b->device && a->site == b->site && a->scope == b->scope;
+}
+
+/* Programs probe thousands of times: equal refusals are one entry. */
+static void note_denial(const struct ledger_denial *denial)
+{
+	struct ledger_denial *entries = guest.header->denials;
+
+	lock_take(&guest.lock);
+	for (unsigned i = 0; i < LEDGER_DENIALS_MAX; i++) {
+		if (!entries[i].present) {
+			entries[i] = *denial;
+			__atomic_store_n(&entries[i].present, 1, __ATOMIC_RELEASE);
+			break;
+		}
+		if (same_denial(&entries[i], denial)) {
+			entries[i].count++;
+			entries[i].time_ns = denial->time_ns;
+			break;
+		}
+	}
+	lock_give_back(&guest.lock);
+}
+
+CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes,
+	const struct kind_limit *limit)
+{
+	struct ledger_denial denial = {
+		.bytes = bytes, .limit_bytes = limit ? limit->bytes : BYTES_NONE, .count = 1,
+		.used_bytes = limit ? quota_used(&limit->word) : 0, .time_ns = guest_realtime_ns(),
+		.site = site_of(thread->caller, thread->frame), .api = thread_api(thread),
+		.device = device < 0 ? UINT8_MAX : device, .scope = SCOPE_PROCESS,
+	};
+
+	if (device >= 0) {
+		struct guest_device *on = &guest.devices[device];
+
+		if (!limit) {
+			denial.limit_bytes = guest.refused ? 0 : on->limit;
+			denial.used_bytes = quota_used(on->word);
+		}
+		__atomic_fetch_add(&on->ledger->denied, 1, __ATOMIC_RELAXED);
+		add_bounded(&on->ledger->denied_bytes, bytes);
+	}
+	if (guest.header)
+		note_denial(&denial);
+	if (unlikely(trace_on)) {
+		struct event_denied event = {
+			.thread = guest_trace_key(thread), .api = denial.api, .scope = denial.scope,
+			.device = denial.device, .site = denial.site, .bytes = bytes,
+			.limit_bytes = denial.limit_bytes, .used_bytes = denial.used_bytes,
+		};
+
+		trace_define_api(guest.key, denial.api);
+		trace_denied(&event);
+	}
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}

@@ -1,0 +1,45 @@
+/*
+ * graph_memory.h - memory that graphs allocate.
+ *
+ * Its addresses are fixed when a node is made, its bytes are taken when the graph is launched or
+ * uploaded, and they stay with the device until they are trimmed. So a node that can never fit is
+ * refused at once, a launch when what it declares does not fit into what is left, and what counts
+ * is what the driver says it has reserved for graphs, looked at after each such call.
+ */
+#ifndef CUWARD_GRAPH_MEMORY_H
+#define CUWARD_GRAPH_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver.h"
+#include "guest.h"
+
+/* May a node for this be made? CUDA_ERROR_OUT_OF_MEMORY: refused and noted. */
+CUresult graph_memory_node(int device, uint64_t bytes);
+/* One was made. */
+void graph_memory_made(void);
+
+/* An executable graph was made of a graph: what does it declare? */
+void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free);
+
+struct graph_use {
+	uint64_t reserved;
+	int device;
+	uint32_t exec; /* its record; LEDGER_NO_RECORD: allocates nothing */
+};
+
+/* It is about to be launched or uploaded. Not CUDA_SUCCESS: refused; do not call the driver. */
+CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec);
+CUresult graph_memory_close(const struct graph_use *use, CUresult result);
+
+/* Has any graph of this process memory of its own? */
+static inline bool graph_memory_possible(void)
+{
+	return __atomic_load_n(&guest.graph_allocations, __ATOMIC_RELAXED) != 0;
+}
+
+/* What the driver keeps for graphs may have changed. */
+void graph_memory_look(int device);
+
+#endif

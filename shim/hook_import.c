@@ -1,0 +1,128 @@
+/*
+ * hook_import.c - memory that belongs to another process or API: who made it pays for it.
+ *
+ * Counted as imported; charged to the limit only where CUWARD_IMPORTED says so.
+ */
+#include "grant.h"
+#include "traced.h"
+
+static CUresult open_import(struct grant *grant, enum record_class class, uint64_t bytes)
+{
+	struct grant_request request = {
+		.kind = KIND_IMPORTED, .class = class, .bytes = bytes,
+		.charged = guest.policy.imported_charged,
+	};
+
+	if (unlikely(!guest.attached))
+		guest_attach();
+	request.device = guest_current_device(guest_thread(), &request.context);
+	return grant_open_for(grant, &request);
+}
+
+/* Only the driver knows how large it is, and only once it is there. False: over the limit. */
+static bool learn_size(struct grant *grant, CUdeviceptr pointer)
+{
+	size_t bytes = 0;
+
+	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED) ||
+	    real.cuMemGetAddressRange_v2(NULL, &bytes, pointer) != CUDA_SUCCESS)
+		return true;
+	return grant_resize(grant, bytes);
+}
+
+/* The same memory opened again has the same address: one more reference. */
+static bool opened_again(CUdeviceptr pointer)
+{
+	struct ref_change change;
+	uint32_t record = guest.header ? index_lookup(CLASS_MEMORY, pointer) : LEDGER_NO_RECORD;
+
+	if (record == LEDGER_NO_RECORD || ledger_record(record)->kind != KIND_IMPORTED ||
+	    !refs_open_record(&change, record, REF_HANDLE, true))
+		return false;
+	refs_close(&change, true);
+	return true;
+}
+
+/* UNDO closes what turned out too large. */
+#define IMPORT_POINTER(name, pointer, undo) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		struct grant cw_grant; \
+		CUresult cw_result = open_import(&cw_grant, CLASS_MEMORY, 0); \
+		CUdeviceptr cw_before = pointer ? *pointer : 0; \
+\
+		if (cw_result != CUDA_SUCCESS) \
+			return cw_result; \
+		cw_result = real.name ARGS_##name; \
+		if (cw_result == CUDA_SUCCESS && opened_again(*pointer)) { \
+			grant_withdraw(&cw_grant); \
+			return cw_result; \
+		} \
+		if (cw_result == CUDA_SUCCESS && !learn_size(&cw_grant, *pointer)) { \
+			real.undo(*pointer); \
+			*pointer = cw_before; \
+			cw_result = CUDA_ERROR_OUT_OF_MEMORY; \
+		} \
+		return grant_close(&cw_grant, cw_result, cw_result == CUDA_SUCCESS ? *pointer : 0); \
+	}
+
+IMPORT_POINTER(cuIpcOpenMemHandle, pdptr, cuIpcCloseMemHandle)
+IMPORT_POINTER(cuIpcOpenMemHandle_v2, pdptr, cuIpcCloseMemHandle)
+IMPORT_POINTER(cuMemPoolImportPointer, ptr_out, cuMemFree_v2)
+
+CUresult on_cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+	struct release release;
+
+	release_open_ref(&release, CLASS_MEMORY, dptr, REF_HANDLE);
+	return release_close_ref(&release, real.cuIpcCloseMemHandle(dptr));
+}
+
+CUresult on_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
+	CUmemAllocationHandleType handleType, unsigned long long flags)
+{
+	uint64_t began_ns = traced_begin();
+	CUresult result = real.cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+
+	if (result == CUDA_SUCCESS)
+		grant_object_created(OBJECT_MEM_POOL, (uint64_t)*pool_out, -1, NULL);
+	return traced_end(CALL_cuMemPoolImportFromShareableHandle, result, began_ns);
+}
+
+/* ---- external memory: its size is told at the import, buffers in it have none of their own ---- */
+
+CUresult on_cuImportExternalMemory(CUexternalMemory *extMem_out,
+	const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
+{
+	struct grant grant;
+	CUresult result = open_import(&grant, CLASS_EXTERNAL, memHandleDesc ? memHandleDesc->size : 0);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = real.cuImportExternalMemory(extMem_out, memHandleDesc);
+	return grant_close(&grant, result, result == CUDA_SUCCESS ? (uint64_t)*extMem_out : 0);
+}
+
+CUresult on_cuDestroyExternalMemory(CUexternalMemory extMem)
+{
+	struct release release;
+
+	release_open(&release, CLASS_EXTERNAL, (uint64_t)extMem);
+	return release_close(&release, real.cuDestroyExternalMemory(extMem));
+}
+
+#define IMPORT_PART(name, class, handle) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		struct grant cw_grant; \
+		CUresult cw_result = open_import(&cw_grant, class, 0); \
+\
+		if (cw_result != CUDA_SUCCESS) \
+			return cw_result; \
+		cw_result = real.name ARGS_##name; \
+		return grant_close(&cw_grant, cw_result, \
+			cw_result == CUDA_SUCCESS ? (uint64_t)*handle : 0); \
+	}
+
+IMPORT_PART(cuExternalMemoryGetMappedBuffer, CLASS_MEMORY, devPtr)
+IMPORT_PART(cuExternalMemoryGetMappedMipmappedArray, CLASS_ARRAY, mipmap)

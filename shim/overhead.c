@@ -1,0 +1,180 @@
+/*
+ * overhead.c - measuring what the driver takes for itself.
+ */
+#include "overhead.h"
+
+#include "grant.h"
+#include "quota.h"
+#include "peers.h"
+
+#define SAMPLE_EVERY_NS 1000000000ull
+#define FIRST_CONTEXT_MAX (1ll << 30)
+#define UNTRACKED_WORTH_TELLING (32ll << 20)
+
+/* Charged, but in host memory as often as not: no part of what the driver says is in use. */
+static int64_t managed_bytes(void)
+{
+	int64_t bytes = 0;
+
+	if (guest.policy.managed_ignored)
+		return 0;
+	for (uint32_t i = 0; i < guest.header->thread_count; i++)
+		bytes += __atomic_load_n(&ledger_threads()[i].bytes[KIND_MANAGED], __ATOMIC_RELAXED);
+	return bytes;
+}
+
+static int64_t tracked(int device)
+{
+	const struct guest_device *on = &guest.devices[device];
+	int64_t bytes = quota_used(on->word) - managed_bytes();
+
+	if (guest.policy.overhead == OVERHEAD_SHOW && on->ledger->overhead_bytes > 0)
+		bytes += on->ledger->overhead_bytes;
+	return bytes + (guest.slot ? peers_hold(on->ledger->slot_device, guest.header->slot) : 0);
+}
+
+/* Less than nothing is possible: requests in flight are tracked and not given out yet. */
+static int64_t learn(int device, uint64_t used_bytes)
+{
+	struct guest_device *on = &guest.devices[device];
+	int64_t unattributed = used_bytes - tracked(device);
+
+	__atomic_store_n(&on->unattributed, unattributed, __ATOMIC_RELAXED);
+	__atomic_store_n(&on->ledger->untracked_bytes, unattributed > 0 ? unattributed : 0,
+		__ATOMIC_RELAXED);
+	on->next_sample_ns = guest_realtime_ns() + SAMPLE_EVERY_NS;
+	return unattributed;
+}
+
+/* Small allocations share blocks, so some difference is usual. */
+static void tell(int device, int64_t unattributed)
+{
+	if (unattributed >= UNTRACKED_WORTH_TELLING && unattributed > tracked(device) / 8)
+		guest_find_once(FINDING_UNTRACKED);
+}
+
+static bool ask(int device, int64_t *unattributed)
+{
+	size_t free_bytes, total_bytes;
+
+	if (device < 0 || __atomic_load_n(&guest.captures, __ATOMIC_RELAXED) ||
+	    real.cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS ||
+	    free_bytes > total_bytes)
+		return false;
+	*unattributed = learn(device, total_bytes - free_bytes);
+	return true;
+}
+
+static int current_device(void)
+{
+	CUcontext context;
+
+	return guest.attached ? guest_current_device(guest_thread(), &context) : -1;
+}
+
+static void add(int device, int64_t bytes)
+{
+	struct guest_device *on = &guest.devices[device];
+	int64_t old = __atomic_load_n(&on->ledger->overhead_bytes, __ATOMIC_RELAXED);
+	int64_t sum;
+
+	do {
+		sum = (old < 0 ? 0 : old) + bytes;
+		if (sum < 0)
+			sum = 0;
+	} while (!__atomic_compare_exchange_n(&on->ledger->overhead_bytes, &old, sum, true,
+		__ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	if (guest.policy.overhead != OVERHEAD_SHOW)
+		grant_charge(device, sum - (old < 0 ? 0 : old));
+	else if (guest.slot)
+		__atomic_store_n(&guest.slot->overhead[on->ledger->slot_device], sum, __ATOMIC_RELAXED);
+	on->unattributed -= bytes;
+	on->ledger->untracked_bytes = on->unattributed > 0 ? on->unattributed : 0;
+	if (bytes > 0)
+		guest_find_once(FINDING_CONTEXT_OVERHEAD);
+}
+
+static void attribute(int device, int64_t bytes, uint32_t record)
+{
+	if (bytes <= 0 || record == LEDGER_NO_RECORD)
+		return;
+	ledger_record(record)->bytes += bytes;
+	add(device, bytes);
+}
+
+void overhead_open(struct overhead *overhead)
+{
+	overhead->device = guest.policy.overhead == OVERHEAD_FIXED ? -1 : current_device();
+	if (!ask(overhead->device, &overhead->before))
+		overhead->device = -1;
+}
+
+void overhead_close(const struct overhead *overhead, uint32_t record)
+{
+	CUcontext context;
+	int64_t after;
+
+	if (overhead->device < 0 || current_device() != overhead->device ||
+	    !ask(overhead->device, &after))
+		return;
+	if (record == LEDGER_NO_RECORD && real.cuCtxGetCurrent(&context) == CUDA_SUCCESS)
+		record = index_lookup(CLASS_OBJECT, grant_object_key(OBJECT_CONTEXT, (uint64_t)context));
+	attribute(overhead->device, after - overhead->before, record);
+}
+
+/* Fixed: known without asking, and before the context is ever used. */
+void overhead_new_context(int device, uint32_t record)
+{
+	if (device < 0 || record == LEDGER_NO_RECORD)
+		return;
+	if (guest.policy.overhead == OVERHEAD_FIXED) {
+		attribute(device, guest.policy.overhead_bytes, record);
+		return;
+	}
+	__atomic_store_n(&guest.devices[device].new_context, record + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&guest.new_contexts, true, __ATOMIC_RELAXED);
+	overhead_now_current();
+}
+
+void overhead_now_current(void)
+{
+	int device;
+	uint32_t record;
+	int64_t before;
+	int64_t after;
+
+	if (likely(!guest.new_contexts) || (device = current_device()) < 0)
+		return;
+	record = __atomic_exchange_n(&guest.devices[device].new_context, 0, __ATOMIC_RELAXED);
+	before = guest.devices[device].unattributed;
+	if (!record || !ask(device, &after))
+		return;
+	if (before == INT64_MIN)
+		attribute(device, after < FIRST_CONTEXT_MAX ? after : FIRST_CONTEXT_MAX, record - 1);
+	else
+		attribute(device, after - before, record - 1);
+}
+
+void overhead_sample(int device)
+{
+	int64_t unattributed;
+
+	guest.devices[device].next_sample_ns = guest_realtime_ns() + SAMPLE_EVERY_NS;
+	if (current_device() == device && ask(device, &unattributed))
+		tell(device, unattributed);
+}
+
+void overhead_learn(int device, uint64_t free_bytes, uint64_t total_bytes)
+{
+	if (device >= 0 && free_bytes <= total_bytes)
+		tell(device, learn(device, total_bytes - free_bytes));
+}
+
+void overhead_gone(const struct ledger_record *object)
+{
+	bool has_overhead = object->kind == OBJECT_CONTEXT || object->kind == OBJECT_MODULE ||
+		object->kind == OBJECT_LIBRARY;
+
+	if (has_overhead && object->device < guest.device_count)
+		add(object->device, -(int64_t)object->bytes);
+}

@@ -1,0 +1,34 @@
+/*
+ * refs.h - memory that lives as long as somebody refers to it, by handle or by mapping.
+ *
+ * Physical memory of cuMemCreate dies when its handle was released as often as it was handed out and
+ * nothing is mapped any more; IPC memory when it was closed as often as opened. A count falls
+ * before the driver is told, as any record is claimed before its free: the driver may reissue the
+ * handle at once. While a call is under way the record stays, and comes back if the driver refused.
+ */
+#ifndef CUWARD_REFS_H
+#define CUWARD_REFS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuward/ledger.h"
+
+enum ref { REF_HANDLE, REF_MAPPING };
+
+struct ref_change {
+	uint32_t record; /* LEDGER_NO_RECORD: nothing we know */
+	enum ref what;
+	bool more; /* one more; else one less */
+};
+
+/* The driver is about to be told. Then call it, always, and close. False: no such live record. */
+bool refs_open(struct ref_change *change, enum record_class class, uint64_t handle, enum ref what,
+	bool more);
+/* The same where the record is known, because something that refers to it is. */
+bool refs_open_record(struct ref_change *change, uint32_t record, enum ref what, bool more);
+
+/* The driver answered. True: that was the last one; the record is claimed, account for it. */
+bool refs_close(struct ref_change *change, bool done);
+
+#endif
