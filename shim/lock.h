@@ -24,8 +24,15 @@
  */
 #define PAGE_COLOUR(n) char page_colour[(n) * 320]
 
-/* Of a type: whole pages, so that nothing of somebody else is wiped with it. */
+/*
+ * Of a type, not of a variable: whole pages, so that nothing of somebody else is wiped with it. Kernels
+ * for aarch64 have pages of up to 64 KiB.
+ */
+#if defined(__aarch64__)
+#define WHOLE_PAGES __attribute__((aligned(65536)))
+#else
 #define WHOLE_PAGES __attribute__((aligned(4096)))
+#endif
 
 static inline void lock_relax(void)
 {

@@ -35,7 +35,7 @@ static struct {
 	} known[MODULES_MAX];
 	char path[4096 + 512];
 	char text[4096 + 512];
-} modules WHOLE_PAGES;
+} WHOLE_PAGES modules;
 
 void module_prepare(void)
 {

@@ -80,7 +80,7 @@ static struct {
 	bool at_exit;
 	struct code *codes;
 	struct line *lines;
-} python WHOLE_PAGES;
+} WHOLE_PAGES python;
 
 void python_prepare(void)
 {

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "lock.h"
 #include "settings.h"
 
 #ifndef MADV_WIPEONFORK
@@ -35,7 +36,7 @@ static struct {
 	struct slots_header *header;
 	struct slot *slots;
 	uint32_t number;
-} __attribute__((aligned(PAGE))) share;
+} WHOLE_PAGES share;
 
 /* ---- memory ---- */
 
@@ -85,7 +86,7 @@ void *share_private_large(size_t bytes)
 
 void share_wipe_on_fork(void *memory, size_t bytes)
 {
-	madvise(memory, (bytes + PAGE - 1) & ~(PAGE - 1), MADV_WIPEONFORK);
+	madvise(memory, bytes, MADV_WIPEONFORK);
 }
 
 static int allocate(int fd, uint64_t offset, uint64_t bytes)

@@ -15,7 +15,9 @@ packages="gcc libc6-dev make pkg-config libjansson-dev libinih-dev libdw-dev uth
 case $what in
 build) ;;
 check) packages="$packages libcmocka-dev bats jq babeltrace2 python3 gdb clang valgrind util-linux
-	libclang-rt-14-dev procps libcap2-bin g++ binutils" ;;
+	libclang-rt-14-dev procps libcap2-bin g++ binutils"
+	[ "$(uname -m)" != x86_64 ] ||
+		packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
 clients) packages="$packages libcmocka-dev bats jq python3 procps ffmpeg python3-numba hashcat
 	gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-bad" ;;
 *) echo "setup.sh: unknown part '$what'" >&2; exit 2 ;;
@@ -62,6 +64,13 @@ install_packages() {
 
 # shellcheck disable=SC2086
 install_packages $packages
+
+# The unit tests of the other machine; without it they are skipped.
+cross=$top/build/aarch64-cmocka
+if [ "$what" = check ] && [ "$(uname -m)" = x86_64 ] && [ ! -d "$cross/unpacked" ]; then
+	"$top/tests/get_debs.sh" "$cross" arm64 main libcmocka0 libcmocka-dev ||
+		echo "setup: there is no libcmocka-dev:arm64; the unit tests run on this machine alone" >&2
+fi
 
 if [ "$headers" = none ]; then
 	echo "setup: fetching CUDA headers into build/cuda" >&2

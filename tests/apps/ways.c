@@ -12,6 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The version of what libc had from its beginning. */
+#if defined(__aarch64__)
+#define LIBC_FIRST "GLIBC_2.17"
+#else
+#define LIBC_FIRST "GLIBC_2.2.5"
+#endif
+
 typedef int (*call)();
 typedef void *(*finder)(void *, const char *);
 
@@ -57,7 +64,7 @@ int main(int argc, char **argv)
 	int status;
 
 	if (strcmp(way, "dlvsym") == 0)
-		find = (finder)dlvsym(dlopen("libc.so.6", RTLD_NOW), "dlsym", "GLIBC_2.2.5");
+		find = (finder)dlvsym(dlopen("libc.so.6", RTLD_NOW), "dlsym", LIBC_FIRST);
 	if (strcmp(way, "lookup") == 0) {
 		*(void **)&look_up = dlsym(driver, "cuGetProcAddress_v2");
 		look_up("cuGetProcAddress", &again, 12000, 0, &status);

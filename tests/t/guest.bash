@@ -16,11 +16,20 @@ guest_teardown() {
 	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
 }
 
+# preloaded COMMAND...: where $EMULATOR runs programs of another machine, the library is for them.
+preloaded() {
+	if [ -n "${EMULATOR-}" ]; then
+		"$EMULATOR" -E LD_PRELOAD="$shim" "$@"
+	else
+		LD_PRELOAD=$shim "$@"
+	fi
+}
+
 # guest STATUS COMMAND...: run it under the preload, with a report in r.json; its output in $output.
 guest() {
 	local status=0
 	rm -f r.json r-*.json ${keep_truth:-truth}
-	output=$(LD_PRELOAD=$shim CUWARD_REPORT=${report-$PWD/r.json} "${@:2}" 2>&1) || status=$?
+	output=$(CUWARD_REPORT=${report-$PWD/r.json} preloaded "${@:2}" 2>&1) || status=$?
 	[ "$status" -eq "$1" ] || {
 		echo "status $status of ${*:2}: $output"
 		return 1
@@ -40,7 +49,7 @@ ask() {
 # truth KEY VALUE: what the simulated driver says.
 truth() {
 	local answer
-	answer=$("$B/sim/truth" truth "$1")
+	answer=$(${EMULATOR-} "$B/sim/truth" truth "$1")
 	[ "$answer" = "$2" ] || {
 		echo "truth: $1 is $answer, not $2"
 		return 1
