@@ -25,7 +25,7 @@ $(B)/unit/%: tests/unit/%.c $(G)/driver_calls.h Makefile $(B)/flags tests/tests.
 $(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile $(B)/flags tests/tests.mk
 	$(call say,BENCH,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -O2 -std=gnu11 $(warnings) -D_GNU_SOURCE -isystem $(cuda_include) -o $@ $< \
+	$(Q)$(CC) -O2 -fno-omit-frame-pointer -std=gnu11 $(warnings) -D_GNU_SOURCE -isystem $(cuda_include) -o $@ $< \
 		-L$(B)/sim -Wl,--as-needed -lcuda -lpthread
 
 -include $(apps:=.d) $(units:=.d)

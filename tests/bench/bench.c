@@ -3,6 +3,7 @@
  * otherwise. Run bare, under the shim and traced by run.sh, which compares.
  *
  *	bench time LIVE        launch, cuMemGetInfo, AllocAsync pair, pairs at 0 and LIVE live allocations
+ *	bench stack DEPTH      pairs of a function that is DEPTH calls deep
  *	bench threads N        pairs of N threads on one device, million pairs a second
  *	bench steps WHAT       between two breakpoints 100 calls of WHAT (launch, pair), for steps.c
  *
@@ -119,6 +120,16 @@ static void time_calls(long live)
 		time_live(live);
 }
 
+static __attribute__((noinline)) void pairs_at(int depth)
+{
+	if (depth > 1) {
+		pairs_at(depth - 1);
+		__asm__ volatile(""); /* no jump in place of the call */
+		return;
+	}
+	LEAST("pair_deep", 20000, pair());
+}
+
 static void *thread_pairs(void *count)
 {
 	must(cuCtxSetCurrent(context), "current");
@@ -163,6 +174,8 @@ int main(int argc, char **argv)
 	start();
 	if (strcmp(argv[1], "time") == 0)
 		time_calls(atol(argv[2]));
+	else if (strcmp(argv[1], "stack") == 0)
+		pairs_at(atoi(argv[2]));
 	else if (strcmp(argv[1], "threads") == 0)
 		time_threads(atoi(argv[2]));
 	else if (strcmp(argv[1], "steps") == 0)

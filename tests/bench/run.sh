@@ -2,6 +2,7 @@
 # run.sh - the cost of cuward: the same calls bare and under the shim, interleaved, one table.
 #
 #	bars:  what must hold (launch +8 ns and 40 instructions; pair +45, 180, 500 ns; 0 system calls;
+#	       call sites: address +5, 10 native frames +60, 10 lines of Python +1500 ns;
 #	       2 threads 3 M pairs/s; /bin/true +0.2 ms; run --trace true 1.5 s)
 #
 # Figures are printed, and left as JSON in build/bench/results.json. Exit 1 if a bar does not hold.
@@ -76,6 +77,18 @@ for what in launch pair; do
 	row "${what}_instructions" "$x" "$y" instructions "$bar" "$(awk -v x="$x" -v y="$y" 'BEGIN { print y - x }')"
 	row "${what}_syscalls" "" "$calls" "a call" 0 "$calls"
 done
+
+# What a call site costs, against none: the least of interleaved runs each.
+stacked() { LD_LIBRARY_PATH=$B/sim LD_PRELOAD=$shim CUWARD_MEMORY=60G CUWARD_STACK=$1 "${@:2}"; }
+c=$(mktemp -d)
+for _ in 1 2 3 4 5; do
+	for stack in none addr native; do collect "$c/$stack" stacked $stack "$bench" stack 8; done
+	for stack in none python; do collect "$c/py-$stack" stacked $stack python3 tests/bench/stack.py; done
+done
+compare pair_deep 5 "$c/none" "$c/addr" stack_addr
+compare pair_deep 60 "$c/none" "$c/native" stack_native
+compare pair_python 1500 "$c/py-none" "$c/py-python" stack_python
+rm -rf "$c"
 
 for threads in 1 2 4; do
 	y=$(shimmed "$bench" threads $threads | awk '{ print $2 }')
