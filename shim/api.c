@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "growth.h"
 #include "guest.h"
 
 /* Write KEY=VALUE over an entry of that key in "A=1,B=2", or behind the last. False: no room. */
@@ -29,6 +30,20 @@ static bool put(char *labels, size_t bytes, const char *key, const char *value)
 	snprintf(copy + used, sizeof(copy) - used, "%s=%s", key, value);
 	memcpy(labels, copy, bytes);
 	return true;
+}
+
+__attribute__((visibility("default"))) int cuward_mark(const char *name)
+{
+	if (!name || !*name) {
+		errno = EINVAL;
+		return -1;
+	}
+	if ((!guest_in_call() && !guest_enter()) || !guest.header) {
+		errno = ENODEV;
+		return -1;
+	}
+	growth_mark(name);
+	return 0;
 }
 
 __attribute__((visibility("default"))) int cuward_label(const char *key, const char *value)

@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include "bypass.h"
+#include "growth.h"
 #include "guest.h"
 #include "log.h"
 #include "report_file.h"
+#include "report_suppress.h"
 #include "settings.h"
 #include "share.h"
 #include "trace.h"
@@ -69,6 +71,20 @@ static void write_leaks(const struct ledger_view *view)
 	report_finish(&out);
 }
 
+/* NULL: none are wanted, or they cannot be read, and then every leak counts. */
+static const struct suppressions *read_suppressions(void)
+{
+	static struct suppressions suppressions;
+	char why[256];
+
+	if (!settings_is_set(SETTING_suppressions))
+		return NULL;
+	if (suppress_read(&suppressions, settings_get(SETTING_suppressions), why, sizeof(why)))
+		return &suppressions;
+	log_line(LOG_ERROR, "CUWARD_SUPPRESSIONS: %s", why);
+	return NULL;
+}
+
 /* In plain preload mode; under `cuward run` that command reads the ledger and reports. */
 static void write_reports(void)
 {
@@ -78,6 +94,7 @@ static void write_reports(void)
 	log_hold_signals(&held);
 	ledger_view(&view);
 	view.leaks_off = strcmp(settings_get(SETTING_leak), "off") == 0;
+	view.suppressions = read_suppressions();
 	if (settings_is_set(SETTING_report))
 		write_report(&view);
 	if (settings_is_set(SETTING_leak) && !view.leaks_off && log_stderr_is_ours())
@@ -108,6 +125,7 @@ void guest_end(int status)
 	    __atomic_exchange_n(&guest.ended, true, __ATOMIC_ACQ_REL))
 		return;
 	trace_stop();
+	growth_mark_pending();
 	header->status = status & 0xff;
 	header->end_realtime_ns = guest_realtime_ns();
 	__atomic_store_n(&header->ended, END_EXIT, __ATOMIC_RELEASE);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "denial.h"
+#include "fault.h"
 #include "graph_memory.h"
+#include "growth.h"
 #include "ledger.h"
 #include "mapping.h"
 #include "overhead.h"
@@ -184,7 +186,7 @@ static void give_back(struct grant *grant)
 	else if (grant->limited)
 		quota_give_back(&guest.kinds[ledger_record(grant->record)->kind].word, grant->bytes);
 	if (grant->record != LEDGER_NO_RECORD)
-		ledger_remove(&grant->thread->spares, grant->record);
+		ledger_remove(&grant->thread->spares, grant->record, NULL);
 }
 
 void grant_withdraw(struct grant *grant)
@@ -258,6 +260,7 @@ CUresult grant_close(struct grant *grant, CUresult result, uint64_t handle)
 	record = ledger_record(grant->record);
 	stale = ledger_commit(grant->record, handle);
 	count_live(grant, record->kind);
+	growth_taken(record);
 	/* The driver hands out what we thought was taken: that memory went with its context. */
 	if (unlikely(stale != LEDGER_NO_RECORD))
 		account_gone(grant->thread, stale);
@@ -376,6 +379,7 @@ hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 	if (likely(record->class != CLASS_OBJECT)) {
 		thread->counts->frees[record->kind]++;
 		add_own(&thread->counts->bytes[record->kind], -(int64_t)record->bytes);
+		growth_given(record);
 		if (unlikely(trace_on))
 			trace_gone(thread, record, began_ns);
 	} else {
@@ -383,7 +387,7 @@ hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 		if (unlikely(record->bytes))
 			overhead_gone(record);
 	}
-	ledger_remove(&thread->spares, number);
+	ledger_remove(&thread->spares, number, thread->caller);
 }
 
 static void account_gone(struct thread *thread, uint32_t record)
@@ -411,14 +415,9 @@ static __attribute__((noinline)) void explain_failed_free(const struct release *
 	if (release->handle == 0 || release->class == CLASS_OBJECT || !guest.header)
 		return;
 	if (result == CUDA_ERROR_DEINITIALIZED)
-		guest_find(FINDING_FREE_AFTER_SHUTDOWN);
-	else if (ledger_was_freed(release->class, release->handle))
-		guest_find(FINDING_DOUBLE_FREE);
-	else if (release->class == CLASS_MEMORY && guest.header->findings[FINDING_INTERIOR_FREE] < 64 &&
-	         ledger_contains(release->handle))
-		guest_find(FINDING_INTERIOR_FREE);
+		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle, NULL);
 	else
-		guest_find(FINDING_INVALID_FREE);
+		fault_explain(release->thread, release->class, release->handle);
 }
 
 static void failed(struct release *release, CUresult result)
@@ -431,7 +430,8 @@ static void failed(struct release *release, CUresult result)
 	if (result == CUDA_ERROR_DEINITIALIZED) {
 		/* The driver is gone and its memory with it: not live, and no leak. */
 		ledger_record(release->record)->state = RECORD_LOST;
-		guest_find(FINDING_FREE_AFTER_SHUTDOWN);
+		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle,
+			ledger_record(release->record));
 	}
 }
 
@@ -445,7 +445,7 @@ CUresult release_close(struct release *release, CUresult result)
 	} else if (release->handle != 0 && release->class != CLASS_OBJECT && !guest.graph_allocations) {
 		/* Freed all the same: made where we did not see it, inside another library, say; or by
 		 * a graph, whose allocations are no records. */
-		guest_find(FINDING_INVALID_FREE);
+		fault_note(release->thread, FINDING_INVALID_FREE, release->handle, NULL);
 	}
 	return result;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "bypass.h"
+#include "growth.h"
 #include "limit.h"
 #include "log.h"
 #include "lookup.h"
@@ -113,6 +114,7 @@ static void forget(void)
 	ledger_forget();
 	share_forget();
 	site_forget();
+	growth_forget();
 	lookup_forget();
 }
 
@@ -146,6 +148,7 @@ static void open_ledger(void)
 	guest.header = ledger_open(&who, why, sizeof(why));
 	if (!guest.header)
 		return;
+	growth_start(settings_get(SETTING_leak));
 	memcpy(guest.header->argv, argv, sizeof(argv));
 	strncpy(guest.header->version_text, CUWARD_VERSION, sizeof(guest.header->version_text) - 1);
 	if (why[0]) {

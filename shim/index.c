@@ -18,7 +18,7 @@ struct index_memory handles;
 bool index_open(void)
 {
 	const size_t bytes = sizeof(struct index_entry) << FIRST_BITS;
-	char *tables = share_private(INDEX_SHARDS * bytes + INDEX_FREED * sizeof(uint64_t));
+	char *tables = share_private(INDEX_SHARDS * bytes + INDEX_FREED * sizeof(struct index_freed));
 
 	share_wipe_on_fork(&handles, sizeof(handles));
 	if (!tables)
@@ -28,7 +28,7 @@ bool index_open(void)
 		handles.shards[i].limit = (1u << FIRST_BITS) / 8 * 5;
 		handles.shards[i].table = (struct index_entry *)(tables + i * bytes);
 	}
-	handles.freed = (uint64_t *)(tables + INDEX_SHARDS * bytes);
+	handles.freed = (struct index_freed *)(tables + INDEX_SHARDS * bytes);
 	return true;
 }
 

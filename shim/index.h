@@ -33,11 +33,16 @@ struct index_shard {
 	struct index_entry *table;
 } __attribute__((aligned(64)));
 
+struct index_freed {
+	uint64_t key;
+	uint64_t by; /* return address of the call that freed it */
+};
+
 /* Zero in a forked child. */
 struct index_memory {
 	PAGE_COLOUR(5);
 	struct index_shard shards[INDEX_SHARDS];
-	uint64_t *freed; /* keys freed lately, to tell a second free from a wild one */
+	struct index_freed *freed; /* lately, to tell a second free from a wild one */
 } WHOLE_PAGES;
 
 extern struct index_memory handles;
@@ -80,14 +85,17 @@ hot uint32_t index_remove(enum record_class class, uint64_t handle);
 /* The record of a handle, or LEDGER_NO_RECORD. */
 hot uint32_t index_lookup(enum record_class class, uint64_t handle);
 
-hot void index_note_freed(uint64_t key)
+hot struct index_freed *index_freed_place(uint64_t key)
 {
-	__atomic_store_n(&handles.freed[key / 256 % INDEX_FREED], key, __ATOMIC_RELAXED);
+	return &handles.freed[key / 256 % INDEX_FREED];
 }
 
-hot bool index_was_freed(uint64_t key)
+hot void index_note_freed(uint64_t key, const void *by)
 {
-	return __atomic_load_n(&handles.freed[key / 256 % INDEX_FREED], __ATOMIC_RELAXED) == key;
+	struct index_freed *place = index_freed_place(key);
+
+	__atomic_store_n(&place->by, (uint64_t)by, __ATOMIC_RELAXED);
+	__atomic_store_n(&place->key, key, __ATOMIC_RELAXED);
 }
 
 #endif

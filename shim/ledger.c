@@ -283,9 +283,13 @@ void ledger_spill(struct ledger_spares *spares)
 	lock_give_back(&ledger.lock);
 }
 
-bool ledger_was_freed(enum record_class class, uint64_t handle)
+bool ledger_was_freed(enum record_class class, uint64_t handle, const void **by)
 {
-	return index_was_freed(index_key(class, handle));
+	uint64_t key = index_key(class, handle);
+	const struct index_freed *place = index_freed_place(key);
+
+	*by = (const void *)__atomic_load_n(&place->by, __ATOMIC_RELAXED);
+	return __atomic_load_n(&place->key, __ATOMIC_RELAXED) == key;
 }
 
 /* ---- searches: never on the way of a call that succeeds ---- */
@@ -309,15 +313,17 @@ static struct ledger_record *record_at(uint32_t position, uint32_t *record)
 	return ledger_record(*record);
 }
 
-bool ledger_contains(uint64_t address)
+bool ledger_contains(uint64_t address, struct ledger_record *copy)
 {
 	struct ledger_record *r;
 	uint32_t record;
 
 	for (uint32_t i = 0; (r = record_at(i, &record)) != NULL; i++) {
 		if (r->state == RECORD_LIVE && r->class == CLASS_MEMORY && address >= r->handle &&
-		    address - r->handle < r->bytes)
+		    address - r->handle < r->bytes) {
+			*copy = *r;
 			return true;
+		}
 	}
 	return false;
 }
@@ -388,6 +394,25 @@ uint32_t ledger_add_site(struct ledger_site *entry, const struct ledger_part par
 	return site;
 }
 
+struct ledger_growth *ledger_growth(uint32_t number)
+{
+	const uint64_t bytes = sizeof(struct ledger_growth);
+	const uint32_t batch = LEDGER_GROW_BYTES / bytes;
+
+	if (number >= LEDGER_GROWTH_MAX)
+		return NULL;
+	lock_take(&ledger.lock);
+	if (number >= ledger.growth_allocated &&
+	    grow(LEDGER_GROWTH_OFFSET + ledger.growth_allocated * bytes, LEDGER_GROW_BYTES)) {
+		ledger.growth_allocated += batch;
+		__atomic_store_n(&ledger.header->growth_count, ledger.growth_allocated, __ATOMIC_RELEASE);
+	}
+	lock_give_back(&ledger.lock);
+	if (number >= ledger.growth_allocated)
+		return NULL;
+	return (struct ledger_growth *)(ledger.base + LEDGER_GROWTH_OFFSET) + number;
+}
+
 void ledger_view(struct ledger_view *view)
 {
 	*view = (struct ledger_view){
@@ -396,6 +421,8 @@ void ledger_view(struct ledger_view *view)
 		.thread_count = ledger.header->thread_count,
 		.sites = ledger.base + LEDGER_SITES_OFFSET,
 		.sites_bytes = ledger.header->sites_bytes,
+		.growth = (struct ledger_growth *)(ledger.base + LEDGER_GROWTH_OFFSET),
+		.growth_count = ledger.header->growth_count,
 		.records = ledger.records,
 		.record_count = ledger.header->record_count,
 		.how = ledger.header->ended,

@@ -47,6 +47,7 @@ struct ledger_memory {
 	uint32_t free_record; /* free list + 1, linked by `handle` */
 	uint32_t threads_allocated;
 	uint64_t sites_allocated;
+	uint32_t growth_allocated;
 	bool in_file;
 	dev_t device;
 	ino_t inode;
@@ -144,26 +145,26 @@ bool ledger_find(enum record_class class, uint64_t handle, struct ledger_record 
 /* The driver refused: put a claimed record back. */
 void ledger_restore(uint32_t record);
 
-/* The record is done with: freed, or never came to life. */
-hot void ledger_remove(struct ledger_spares *spares, uint32_t record)
+/* The record is done with: freed by the call that returns to `by`, or never came to life. */
+hot void ledger_remove(struct ledger_spares *spares, uint32_t record, const void *by)
 {
 	struct ledger_record *r = ledger_record(record);
 
 	if (unlikely(record >= LEDGER_PRIVATE_FIRST))
 		__atomic_fetch_sub(&ledger.header->dropped_records, 1, __ATOMIC_RELAXED);
 	if (likely(r->state == RECORD_FREEING))
-		index_note_freed(index_key_of(r));
+		index_note_freed(index_key_of(r), by);
 	ledger_set_state(r, RECORD_FREE);
 	if (unlikely(spares->count == LEDGER_SPARES))
 		ledger_spill(spares);
 	spares->record[spares->count++] = record;
 }
 
-/* Was this handle freed a short while ago? */
-bool ledger_was_freed(enum record_class class, uint64_t handle);
+/* Was this handle freed a short while ago? By the call that returns to *by. */
+bool ledger_was_freed(enum record_class class, uint64_t handle, const void **by);
 
-/* Is there a live memory record that contains this address? A search; for errors only. */
-bool ledger_contains(uint64_t address);
+/* Is there a live memory record that contains this address? Copies it. A search; for errors only. */
+bool ledger_contains(uint64_t address, struct ledger_record *copy);
 
 /*
  * Claim, one after the other, the live records that `context` owns and that were made before epoch.
@@ -184,6 +185,14 @@ struct ledger_part {
 	size_t bytes;
 };
 uint32_t ledger_add_site(struct ledger_site *entry, const struct ledger_part parts[2]);
+
+/* The number-th entry of growth; NULL if there is no room. */
+struct ledger_growth *ledger_growth(uint32_t number);
+/* The same for a number that there is. */
+hot struct ledger_growth *ledger_growth_at(uint32_t number)
+{
+	return (struct ledger_growth *)(ledger.base + LEDGER_GROWTH_OFFSET) + number;
+}
 
 /* What the report is made from. */
 struct ledger_view;

@@ -7,18 +7,10 @@
 
 #include "calls.h"
 #include "json.h"
+#include "report_found.h"
 #include "report_host.h"
 #include "report_leaks.h"
-#include "report_sites.h"
 #include "text.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static const char *const scope_words[] = {
-#define X(id, word) word,
-	CUWARD_SCOPES(X)
-#undef X
-};
 
 /* What the records say, summed up in one pass. */
 struct totals {
@@ -339,150 +331,6 @@ static void put_in_flight(struct json *json, const struct totals *totals)
 	json_close(json, '}');
 }
 
-/* ---- leaks, denials, findings ---- */
-
-static void put_api(struct json *json, const struct ledger_view *view, unsigned api)
-{
-	const char *name = report_call_name(view, api);
-
-	put_if(json, "api", name != NULL, name);
-}
-
-static void put_device_index(struct json *json, const struct ledger_view *view, unsigned device)
-{
-	json_bytes(json, "device", device < device_count(view) ? device : BYTES_NONE);
-}
-
-static void put_leak(struct json *json, const struct ledger_view *view,
-	const struct leak_group *group)
-{
-	json_open(json, NULL, '{');
-	json_string(json, "verdict", report_verdict_word(group->verdict));
-	json_string(json, "kind", report_kind_word(group->kind));
-	put_api(json, view, group->api);
-	/* Host memory is on no GPU, whichever was current. */
-	put_device_index(json, view, group->kind == KIND_PINNED ? DEVICE_NONE : group->device);
-	json_number(json, "bytes", group->bytes);
-	json_number(json, "count", group->count);
-	json_time(json, "first_time", group->first_ns);
-	json_begin(json, "hash");
-	text_char(json->out, '"');
-	text_hex(json->out, report_leak_hash(view, group), 16);
-	text_char(json->out, '"');
-	json_null(json, "suppressed_by");
-	report_site_json(json, view, group->site);
-	json_close(json, '}');
-}
-
-static void put_leaks(struct json *json, const struct ledger_view *view)
-{
-	unsigned count;
-	const struct leak_group *groups = report_leak_groups(view, &count);
-
-	json_open(json, "leaks", '[');
-	for (unsigned i = 0; i < count; i++)
-		put_leak(json, view, &groups[i]);
-	json_close(json, ']');
-}
-
-static void put_denial(struct json *json, const struct ledger_view *view,
-	const struct ledger_denial *denial)
-{
-	const struct ledger_site *place = report_site_owner(view, denial->site);
-
-	json_open(json, NULL, '{');
-	json_number(json, "bytes", denial->bytes);
-	put_api(json, view, denial->api);
-	put_device_index(json, view, denial->device);
-	put_if(json, "scope", denial->scope < SCOPE_COUNT,
-		denial->scope < SCOPE_COUNT ? scope_words[denial->scope] : "");
-	json_bytes(json, "limit_bytes", denial->limit_bytes);
-	json_bytes(json, "used_bytes", denial->used_bytes);
-	json_number(json, "count", denial->count);
-	json_time(json, "last_time", denial->time_ns);
-	json_open(json, "holders", '[');
-	json_close(json, ']');
-	if (place)
-		report_place_json(json, "site", view, place);
-	else
-		json_null(json, "site");
-	json_close(json, '}');
-}
-
-static void put_denials(struct json *json, const struct ledger_view *view)
-{
-	json_open(json, "denials", '[');
-	for (unsigned i = 0; i < LEDGER_DENIALS_MAX; i++)
-		if (__atomic_load_n(&view->header->denials[i].present, __ATOMIC_ACQUIRE))
-			put_denial(json, view, &view->header->denials[i]);
-	json_close(json, ']');
-}
-
-static const struct {
-	const char *code;
-	const char *text;
-} findings[] = {
-#define X(id, word, text) { word, text },
-	CUWARD_FINDINGS(X)
-#undef X
-};
-
-static uint64_t finding_count(const struct ledger_header *header, unsigned finding)
-{
-	uint64_t count = header->findings[finding];
-
-	if (finding == FINDING_RECORDS_DROPPED && header->dropped_records > count)
-		return header->dropped_records;
-	return count;
-}
-
-/* What contexts and modules take, or what is untracked, on all devices together. */
-static uint64_t device_sum(const struct ledger_header *header, unsigned finding)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < header->device_count && i < SLOT_DEVICES; i++) {
-		int64_t bytes = finding == FINDING_CONTEXT_OVERHEAD ? header->devices[i].overhead_bytes :
-			header->devices[i].untracked_bytes;
-
-		sum += bytes > 0 ? bytes : 0;
-	}
-	return sum;
-}
-
-static void put_finding_text(struct json *json, const struct ledger_header *header, unsigned finding)
-{
-	if (finding == FINDING_LIMIT_REFUSED && header->refusal[0]) {
-		json_string_in(json, "text", header->refusal, sizeof(header->refusal));
-		return;
-	}
-	if (finding != FINDING_CONTEXT_OVERHEAD && finding != FINDING_UNTRACKED) {
-		json_string(json, "text", findings[finding].text);
-		return;
-	}
-	json_begin(json, "text");
-	text_char(json->out, '"');
-	text_put(json->out, findings[finding].text);
-	text_put(json->out, ": ");
-	text_size(json->out, device_sum(header, finding));
-	text_char(json->out, '"');
-}
-
-static void put_findings(struct json *json, const struct ledger_header *header)
-{
-	json_open(json, "findings", '[');
-	for (unsigned i = 0; i < FINDING_COUNT; i++) {
-		if (finding_count(header, i) == 0)
-			continue;
-		json_open_flat(json, NULL, '{');
-		json_string(json, "code", findings[i].code);
-		json_number(json, "count", finding_count(header, i));
-		put_finding_text(json, header, i);
-		json_close(json, '}');
-	}
-	json_close(json, ']');
-}
-
 /* ---- calls, coverage, trace ---- */
 
 static void put_calls(struct json *json, const struct ledger_view *view)
@@ -553,9 +401,11 @@ static void put_process(struct json *json, const struct ledger_view *view)
 	put_objects(json, view, &totals);
 	put_in_flight(json, &totals);
 	json_number(json, "dropped_records", header->dropped_records);
-	put_leaks(json, view);
-	put_denials(json, view);
-	put_findings(json, header);
+	report_put_leaks(json, view);
+	report_put_marks(json, view);
+	report_put_denials(json, view);
+	report_put_findings(json, view, totals.objects);
+	report_put_faults(json, view);
 	put_calls(json, view);
 	put_coverage(json, header);
 	put_trace(json, view);

@@ -53,12 +53,15 @@ struct ledger_view {
 	unsigned thread_count;
 	const char *sites;
 	size_t sites_bytes;
+	const struct ledger_growth *growth;
+	size_t growth_count;
 	const struct ledger_record *records;
 	size_t record_count;
 	/* What the reader knows better than the ledger; END_RUNNING: take the ledger's word. */
 	enum cuward_end how;
 	int status; /* exit status, 128+N after signal N */
 	bool leaks_off;        /* --leak off: what is live is held, not leaked */
+	const struct suppressions *suppressions; /* NULL none */
 	const struct report_symbols *symbols; /* NULL: what the loader knew */
 	const char *trace_dir; /* NULL if not known to be traced */
 	uint64_t trace_lost;   /* events, with trace_dir; BYTES_NONE unknown */
@@ -74,7 +77,7 @@ void report_document_json(struct report_out *out, const struct ledger_view *view
 void report_leaks_text(struct report_out *out, const struct ledger_view *view, unsigned lines);
 
 struct report_leaks {
-	uint64_t bytes; /* verdict leak only */
+	uint64_t bytes; /* verdicts leak and growth, nothing suppressed */
 	uint64_t count;
 };
 struct report_leaks report_leak_sum(const struct ledger_view *view);

@@ -7,13 +7,18 @@
 
 #include "calls.h"
 #include "driver_calls.h"
+#include "report_growth.h"
+#include "report_held.h"
+#include "report_suppress.h"
 
 enum {
 	GROUPS_MAX = 4096,
 	INDEX_SIZE = 2 * GROUPS_MAX, /* a power of two */
-	/* The last places are kept for the groups of the rest: one a kind, one verdict each. */
-	GROUPS_PLACED = GROUPS_MAX - KIND_COUNT,
+	/* The last places are kept for the groups of the rest: one a kind and verdict. */
+	GROUPS_PLACED = GROUPS_MAX - KIND_COUNT * VERDICT_COUNT,
 };
+
+enum { PART_LIVE, PART_MARKED, PART_REST };
 
 static struct leak_group groups[GROUPS_MAX];
 static unsigned group_count;
@@ -67,7 +72,22 @@ bool report_record_is_live(const struct ledger_record *record)
 		record->class != CLASS_OBJECT && record->class < CLASS_COUNT;
 }
 
-static enum cuward_verdict verdict_of(const struct ledger_view *view, unsigned kind)
+static enum cuward_verdict verdict_at_end(const struct ledger_view *view, uint32_t site)
+{
+	const struct ledger_growth *growth;
+
+	if (view->leaks_off || report_is_held(view, site))
+		return VERDICT_HELD;
+	switch (view->header->leak_mode) {
+	case LEAK_GROWTH:
+		growth = report_growth_find(view, site);
+		return growth && report_growth_of(view, growth).grows ? VERDICT_GROWTH : VERDICT_HELD;
+	case LEAK_MARKS: return VERDICT_HELD; /* what was live at the marks counts */
+	default: return VERDICT_LEAK;
+	}
+}
+
+static enum cuward_verdict verdict_of(const struct ledger_view *view, unsigned kind, uint32_t site)
 {
 	if (!report_ended_orderly(view))
 		return VERDICT_KILLED;
@@ -76,22 +96,26 @@ static enum cuward_verdict verdict_of(const struct ledger_view *view, unsigned k
 	/* The device keeps it for the next launch; whoever wants it back trims. */
 	if (kind == KIND_GRAPH)
 		return VERDICT_HELD;
-	return view->leaks_off ? VERDICT_HELD : VERDICT_LEAK;
+	return verdict_at_end(view, site);
+}
+
+bool report_counts(const struct leak_group *group)
+{
+	return (group->verdict == VERDICT_LEAK || group->verdict == VERDICT_GROWTH) &&
+		!group->suppressed_by;
 }
 
 struct report_leaks report_leak_sum(const struct ledger_view *view)
 {
 	struct report_leaks sum = { 0, 0 };
+	unsigned count;
+	const struct leak_group *all = report_leak_groups(view, &count);
 
-	for (size_t i = 0; i < view->record_count; i++) {
-		struct ledger_record record = view->records[i];
-
-		if (!report_record_is_live(&record) ||
-			verdict_of(view, record.kind) != VERDICT_LEAK)
-			continue;
-		sum.bytes += record.bytes;
-		sum.count++;
-	}
+	for (unsigned i = 0; i < count; i++)
+		if (report_counts(&all[i])) {
+			sum.bytes += all[i].bytes;
+			sum.count += all[i].count;
+		}
 	return sum;
 }
 
@@ -99,7 +123,7 @@ struct report_leaks report_leak_sum(const struct ledger_view *view)
 
 static bool same_group(const struct leak_group *a, const struct leak_group *b)
 {
-	return a->site == b->site && a->api == b->api && a->verdict == b->verdict &&
+	return a->site == b->site && a->api == b->api && a->part == b->part &&
 		a->kind == b->kind && a->device == b->device;
 }
 
@@ -129,18 +153,26 @@ static struct leak_group *find_group(const struct leak_group *key, unsigned most
 	return &groups[group_count - 1];
 }
 
+/* Where there is no place left: one group a kind and verdict. */
+static struct leak_group *find_rest(const struct ledger_view *view, const struct ledger_record *record)
+{
+	enum cuward_verdict verdict = verdict_of(view, record->kind, record->site);
+	struct leak_group key = { .api = API_NONE, .kind = record->kind, .device = DEVICE_NONE,
+		.verdict = (uint8_t)verdict, .part = (uint8_t)(PART_REST + verdict) };
+
+	return find_group(&key, GROUPS_MAX);
+}
+
 static void add_record(const struct ledger_view *view, const struct ledger_record *record)
 {
 	struct leak_group key = { .site = record->site, .api = record->api, .kind = record->kind,
-		.device = record->device, .verdict = (uint8_t)verdict_of(view, record->kind) };
+		.device = record->device, .part = PART_LIVE };
 	struct leak_group *group = find_group(&key, GROUPS_PLACED);
 
-	if (!group) {
-		key.site = 0;
-		key.api = API_NONE;
-		key.device = DEVICE_NONE;
-		group = find_group(&key, GROUPS_MAX);
-	}
+	if (group && group->count == 0)
+		group->verdict = (uint8_t)verdict_of(view, record->kind, record->site);
+	if (!group)
+		group = find_rest(view, record);
 	if (!group)
 		return;
 	group->bytes += record->bytes;
@@ -151,6 +183,8 @@ static void add_record(const struct ledger_view *view, const struct ledger_recor
 
 static bool shown_before(const struct leak_group *a, const struct leak_group *b)
 {
+	if (report_counts(a) != report_counts(b))
+		return report_counts(a);
 	if (a->verdict != b->verdict)
 		return a->verdict < b->verdict;
 	if (a->bytes != b->bytes)
@@ -183,16 +217,60 @@ static void sort_groups(void)
 	}
 }
 
-const struct leak_group *report_leak_groups(const struct ledger_view *view, unsigned *count)
+static void add_records(const struct ledger_view *view)
 {
-	group_count = 0;
-	memset(group_index, 0, sizeof(group_index));
 	for (size_t i = 0; i < view->record_count; i++) {
 		struct ledger_record record = view->records[i];
 
 		if (report_record_is_live(&record))
 			add_record(view, &record);
 	}
+}
+
+/* What a call site had live at the last mark beyond what it had at the first. */
+static void add_marked(const struct ledger_view *view, const struct ledger_growth *entry)
+{
+	struct leak_group key = { .site = entry->site, .api = entry->api, .kind = entry->kind,
+		.device = entry->device, .verdict = VERDICT_LEAK, .part = PART_MARKED,
+		.growth = entry };
+	struct leak_group *group;
+
+	if (entry->last_mark_bytes <= entry->first_mark_bytes || entry->kind >= KIND_COUNT ||
+		entry->kind == KIND_IMPORTED || report_is_held(view, entry->site))
+		return;
+	group = find_group(&key, GROUPS_PLACED);
+	if (!group)
+		return;
+	group->bytes += entry->last_mark_bytes - entry->first_mark_bytes;
+	group->count += entry->last_mark_live > entry->first_mark_live ?
+		entry->last_mark_live - entry->first_mark_live : 1;
+}
+
+static void add_all_marked(const struct ledger_view *view)
+{
+	if (view->header->leak_mode != LEAK_MARKS || view->header->mark_count < 2 ||
+		view->leaks_off || !report_ended_orderly(view))
+		return;
+	for (size_t i = 0; i < view->growth_count && view->growth[i].used; i++)
+		add_marked(view, &view->growth[i]);
+}
+
+static void judge(const struct ledger_view *view, struct leak_group *group)
+{
+	if (group->verdict == VERDICT_LEAK || group->verdict == VERDICT_GROWTH)
+		group->suppressed_by = suppress_match(view, group);
+	if (view->header->leak_mode == LEAK_GROWTH && !group->growth)
+		group->growth = report_growth_find(view, group->site);
+}
+
+const struct leak_group *report_leak_groups(const struct ledger_view *view, unsigned *count)
+{
+	group_count = 0;
+	memset(group_index, 0, sizeof(group_index));
+	add_records(view);
+	add_all_marked(view);
+	for (unsigned i = 0; i < group_count; i++)
+		judge(view, &groups[i]);
 	sort_groups();
 	*count = group_count;
 	return groups;

@@ -23,6 +23,9 @@ struct leak_group {
 	uint8_t verdict; /* enum cuward_verdict */
 	uint8_t kind;
 	uint8_t device;
+	uint8_t part; /* what else its members have in common: enum in report_leaks.c */
+	const char *suppressed_by; /* the rule, NULL none */
+	const struct ledger_growth *growth; /* NULL unless it was watched */
 };
 
 /*
@@ -31,6 +34,9 @@ struct leak_group {
  * places beyond the table's size come together in a group without api, device and place.
  */
 const struct leak_group *report_leak_groups(const struct ledger_view *view, unsigned *count);
+
+/* Is it a leak that nobody suppressed? */
+bool report_counts(const struct leak_group *group);
 
 /* Did the image end in order, so that what it still holds is its own doing? */
 bool report_ended_orderly(const struct ledger_view *view);

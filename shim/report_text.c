@@ -3,6 +3,7 @@
  */
 #include "report.h"
 
+#include "report_growth.h"
 #include "report_leaks.h"
 #include "text.h"
 
@@ -26,6 +27,20 @@ static void put_amount(struct report_out *out, uint64_t bytes, uint64_t count)
 	text_count(out, count, "allocation");
 }
 
+/* ", growing by 4 KiB a second" */
+static void put_growth(struct report_out *out, const struct ledger_view *view,
+	const struct ledger_growth *entry)
+{
+	struct report_growth growth = report_growth_of(view, entry);
+
+	text_put(out, ", growing");
+	if (growth.bytes_per_s != BYTES_NONE) {
+		text_put(out, " by ");
+		text_size(out, growth.bytes_per_s);
+		text_put(out, " a second");
+	}
+}
+
 static void put_group(struct report_out *out, const struct ledger_view *view,
 	const struct leak_group *group)
 {
@@ -46,7 +61,9 @@ static void put_group(struct report_out *out, const struct ledger_view *view,
 		text_put(out, " by ");
 		text_put(out, api);
 	}
-	if (group->first_ns > 0 && end_ns >= group->first_ns + WORTH_TELLING_NS) {
+	if (group->verdict == VERDICT_GROWTH && group->growth)
+		put_growth(out, view, group->growth);
+	else if (group->first_ns > 0 && end_ns >= group->first_ns + WORTH_TELLING_NS) {
 		text_put(out, group->count > 1 ? ", first " : ", ");
 		text_span(out, end_ns - group->first_ns);
 		text_put(out, " before the end");
@@ -70,17 +87,24 @@ static void put_rest(struct report_out *out, const struct leak_group *groups, un
 	text_char(out, '\n');
 }
 
-static void put_heading(struct report_out *out, const struct ledger_view *view, bool alone)
+static void put_heading(struct report_out *out, const struct ledger_view *view,
+	const struct leak_group *groups, unsigned count, bool alone)
 {
 	const struct process_identity *who = &view->header->who;
-	struct report_leaks sum = report_leak_sum(view);
+	struct report_leaks sum = { 0, 0 };
 
+	for (unsigned i = 0; i < count; i++) {
+		sum.bytes += groups[i].bytes;
+		sum.count += groups[i].count;
+	}
 	text_put(out, "cuward: ");
 	text_clean(out, who->command, sizeof(who->command));
 	text_put(out, " (pid ");
 	text_number(out, who->pid);
 	text_put(out, ") leaked ");
 	put_amount(out, sum.bytes, sum.count);
+	if (view->header->leak_mode == LEAK_MARKS)
+		text_put(out, " between its first and last mark");
 	text_put(out, alone ? "\n" : ":\n");
 }
 
@@ -89,11 +113,11 @@ void report_leaks_text(struct report_out *out, const struct ledger_view *view, u
 	unsigned count, leaks = 0, shown;
 	const struct leak_group *groups = report_leak_groups(view, &count);
 
-	while (leaks < count && groups[leaks].verdict == VERDICT_LEAK)
+	while (leaks < count && report_counts(&groups[leaks]))
 		leaks++;
 	if (leaks == 0 || lines == 0)
 		return;
-	put_heading(out, view, lines == 1);
+	put_heading(out, view, groups, leaks, lines == 1);
 	if (lines == 1)
 		return;
 	shown = leaks < lines ? leaks : lines - 2;

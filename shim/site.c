@@ -219,9 +219,9 @@ static uint32_t intern(struct frames *frames)
 	return place ? place->site : new.site;
 }
 
-static uint32_t plain(uint64_t address)
+uint32_t site_of_address(const void *address)
 {
-	const struct site_place *place = place_of(address);
+	const struct site_place *place = address && prepare() ? place_of((uint64_t)address) : NULL;
 
 	return place ? place->site : 0;
 }
@@ -241,7 +241,7 @@ static __attribute__((noinline)) uint32_t add_deep(struct frames *frames)
 	struct site_place new = { .key = hash_frames(frames) }, *place;
 
 	if (sites.stack_count >= SITE_STACKS / 4 * 3)
-		return plain(frames->address[0]);
+		return site_of_address((const void *)frames->address[0]);
 	new.site = intern(frames);
 	place = new.site ? enter(sites.stacks, SITE_STACKS, &sites.stack_count, &new) : NULL;
 	return place ? place->site : new.site;

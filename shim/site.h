@@ -39,6 +39,8 @@ extern struct site_table sites;
 
 /* A site not seen before, or no table yet. */
 uint32_t site_add(const void *caller, const void *frame);
+/* Just the place of a return address. */
+uint32_t site_of_address(const void *address);
 /* With its stack. */
 uint32_t site_deep(const void *caller, const void *frame);
 

@@ -17,6 +17,7 @@ enum {
 	OPTION_JOB_MEMORY = 256,
 	OPTION_ON_LIMIT,
 	OPTION_LEAK,
+	OPTION_SUPPRESSIONS,
 	OPTION_STACK,
 	OPTION_FAIL_ON,
 	OPTION_ERROR_EXITCODE,
@@ -34,7 +35,10 @@ static const struct argp_option options[] = {
 	  "limit of all processes of this run together, on each GPU", 1 },
 	{ "gpu", 'g', "LIST", 0, "the GPUs the command sees (CUDA_VISIBLE_DEVICES)", 1 },
 	{ "on-limit", OPTION_ON_LIMIT, "deny", 0, "a refusal is CUDA_ERROR_OUT_OF_MEMORY", 1 },
-	{ "leak", OPTION_LEAK, "exit|off", 0, "what counts as a leak (default exit)", 2 },
+	{ "leak", OPTION_LEAK, "exit|growth|marks|off", 0,
+	  "what counts as a leak (default exit)", 2 },
+	{ "suppressions", OPTION_SUPPRESSIONS, "FILE", 0,
+	  "leaks that do not count, in LeakSanitizer's syntax", 2 },
 	{ "stack", OPTION_STACK, "none|addr|native|python|full", 0,
 	  "how much of the call site is kept (default addr; full under --leak)", 2 },
 	{ "fail-on", OPTION_FAIL_ON, "LIST", 0,
@@ -103,6 +107,7 @@ static int setting_of(int key)
 	case OPTION_JOB_MEMORY: return SETTING_job_memory;
 	case OPTION_ON_LIMIT: return SETTING_on_limit;
 	case OPTION_LEAK: return SETTING_leak;
+	case OPTION_SUPPRESSIONS: return SETTING_suppressions;
 	case OPTION_STACK: return SETTING_stack;
 	case OPTION_FAIL_ON: return SETTING_fail_on;
 	case OPTION_REPORT: return SETTING_report;

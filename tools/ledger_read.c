@@ -86,17 +86,21 @@ static void read_parts(struct ledger_file *file, int fd)
 	size_t threads = file->header->thread_count;
 
 	view->sites_bytes = file->header->sites_bytes;
+	view->growth_count = file->header->growth_count;
 	view->record_count = file->header->record_count;
 	file->threads = read_part(file, fd, LEDGER_THREADS_OFFSET, sizeof(*file->threads),
 		LEDGER_THREADS_MAX, &threads);
 	file->sites = read_part(file, fd, LEDGER_SITES_OFFSET, 1, LEDGER_SITES_BYTES_MAX,
 		&view->sites_bytes);
+	file->growth = read_part(file, fd, LEDGER_GROWTH_OFFSET, sizeof(*file->growth),
+		LEDGER_GROWTH_MAX, &view->growth_count);
 	file->records = read_part(file, fd, LEDGER_RECORDS_OFFSET, sizeof(*file->records),
 		LEDGER_RECORDS_MAX, &view->record_count);
 	view->header = file->header;
 	view->threads = file->threads;
 	view->thread_count = (unsigned)threads;
 	view->sites = file->sites;
+	view->growth = file->growth;
 	view->records = file->records;
 }
 
@@ -130,6 +134,7 @@ void ledger_close(struct ledger_file *file)
 	free(file->header);
 	free(file->threads);
 	free(file->sites);
+	free(file->growth);
 	free(file->records);
 	*file = (struct ledger_file){ 0 };
 }

@@ -19,6 +19,7 @@ struct ledger_file {
 	struct ledger_header *header;
 	struct ledger_thread *threads;
 	char *sites;
+	struct ledger_growth *growth;
 	struct ledger_record *records;
 };
 

@@ -32,6 +32,7 @@
 	X(gpu, "CUDA_VISIBLE_DEVICES", "--gpu", NULL) \
 	X(on_limit, "CUWARD_ON_LIMIT", "--on-limit", "deny") \
 	X(leak, "CUWARD_LEAK", "--leak", "exit") \
+	X(suppressions, "CUWARD_SUPPRESSIONS", "--suppressions", NULL) \
 	X(stack, "CUWARD_STACK", "--stack", "addr") \
 	X(fail_on, "CUWARD_FAIL_ON", "--fail-on", NULL) \
 	X(report, "CUWARD_REPORT", "--report", NULL) \
@@ -62,6 +63,7 @@ struct run {
 	/* from the values */
 	uint64_t fail_leak_bytes; /* this much leaked is a failure; BYTES_NONE nothing is */
 	bool fail_denied;
+	const struct suppressions *suppressions; /* NULL none */
 
 	/* the environment */
 	char libraries[PATH_MAX]; /* where libcuward.so lies */

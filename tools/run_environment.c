@@ -17,6 +17,7 @@
 
 #include "libraries.h"
 #include "limit.h"
+#include "state.h"
 #include "text.h"
 
 /* Variables that the command gets another value of than we have; a NULL value removes one. */
@@ -90,31 +91,11 @@ static int plan_sim(const struct run *run)
 
 /* ---- the state folder and the job ---- */
 
-static bool is_ours(const char *folder)
-{
-	struct stat info;
-
-	return lstat(folder, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
-}
-
 static int find_dir(struct run *run)
 {
-	const char *dir = getenv("CUWARD_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
-	char here[PATH_MAX] = "";
-	int length;
+	const char *why = state_folder(run->dir);
 
-	if (dir && *dir && *dir != '/' && !getcwd(here, sizeof(here)))
-		return run_fail("cannot tell the current folder: %s", strerror(errno));
-	if (dir && *dir)
-		length = snprintf(run->dir, sizeof(run->dir), "%s%s%s", here, *here ? "/" : "",
-			dir);
-	else if (runtime && *runtime == '/' && is_ours(runtime))
-		length = snprintf(run->dir, sizeof(run->dir), "%s/cuward", runtime);
-	else
-		length = snprintf(run->dir, sizeof(run->dir), "/dev/shm/cuward-%u", geteuid());
-	if (length >= 400)
-		return run_fail("CUWARD_DIR: the path is too long");
-	return 0;
+	return why ? run_fail("%s", why) : 0;
 }
 
 /* Letters, digits, - _ . and / between; no part begins with a dot. */
@@ -156,7 +137,7 @@ static int name_job(struct run *run)
 /* ---- the plan ---- */
 
 static const enum run_setting passed_on[] = { SETTING_memory, SETTING_job_memory, SETTING_gpu,
-	SETTING_on_limit, SETTING_stack, SETTING_label, SETTING_log };
+	SETTING_on_limit, SETTING_leak, SETTING_stack, SETTING_label, SETTING_log };
 
 int run_environment_plan(struct run *run)
 {
@@ -179,8 +160,7 @@ int run_environment_plan(struct run *run)
 		change(run_setting_variable(SETTING_stack), run_setting_option(SETTING_leak), "full");
 	if (run->trace_to)
 		change("CUWARD_TRACE", "command line", "1");
-	/* These two are our task; a guest that knew of them would print and write as well. */
-	change(run_setting_variable(SETTING_leak), "cuward run", NULL);
+	/* This is our task; a guest that knew of it would write as well. */
 	change(run_setting_variable(SETTING_report), "cuward run", NULL);
 	return 0;
 }

@@ -55,6 +55,7 @@ static void set_ends(const struct run *run, struct ledger_list *list)
 			set_end(run, list, file, pid_ns);
 		file->view.leaks_off = strcmp(run->values[SETTING_leak].text, "off") == 0;
 		file->view.symbols = symbols;
+		file->view.suppressions = run->suppressions;
 		file->view.trace_dir = run->tracing ? run->trace_dir : NULL;
 	}
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "limit.h"
+#include "report_suppress.h"
 
 static const struct {
 	const char *variable;
@@ -124,10 +125,21 @@ static int check_on_limit(struct run *run, enum run_setting setting)
 
 static int check_leak(struct run *run, enum run_setting setting)
 {
-	static const char *const known[] = { "exit", "off", NULL };
-	static const char *const later[] = { "growth", "marks", NULL };
+	static const char *const known[] = { "exit", "growth", "marks", "off", NULL };
+	static const char *const later[] = { NULL };
 
 	return check_word(run, setting, known, later);
+}
+
+static int check_suppressions(struct run *run, enum run_setting setting)
+{
+	static struct suppressions suppressions;
+	char why[512];
+
+	if (!suppress_read(&suppressions, run->values[setting].text, why, sizeof(why)))
+		return refuse(run, setting, why);
+	run->suppressions = &suppressions;
+	return 0;
 }
 
 static int check_stack(struct run *run, enum run_setting setting)
@@ -243,6 +255,7 @@ static int (*const checks[SETTING_COUNT])(struct run *run, enum run_setting sett
 	[SETTING_gpu] = check_gpu,
 	[SETTING_on_limit] = check_on_limit,
 	[SETTING_leak] = check_leak,
+	[SETTING_suppressions] = check_suppressions,
 	[SETTING_stack] = check_stack,
 	[SETTING_fail_on] = check_fail_on,
 	[SETTING_report] = check_report,

@@ -105,7 +105,9 @@ enum cuward_end {
 	X(UNTRACKED, "untracked", "the driver gives out more than anybody seen here asked for") \
 	X(POOL_RESERVED, "pool-reserved", "pools or graphs keep memory that was freed") \
 	X(GREEN_CONTEXT, "green-context", "a green context was destroyed before its streams") \
-	X(UNKNOWN_FORMAT, "unknown-format", "the size of an array was guessed: its format is unknown")
+	X(UNKNOWN_FORMAT, "unknown-format", "the size of an array was guessed: its format is unknown") \
+	X(TOO_FEW_MARKS, "too-few-marks", "fewer than two marks were set, so nothing was compared") \
+	X(OBJECTS_LIVE, "objects-live", "streams, events, modules or other objects were never destroyed")
 
 enum cuward_finding {
 #define X(id, word, text) FINDING_##id,

@@ -127,6 +127,7 @@ struct slot {
 /* Where its parts lie. Parts are allocated on demand; the file is sparse between them. */
 #define LEDGER_THREADS_OFFSET (1ull << 20)
 #define LEDGER_SITES_OFFSET (32ull << 20)
+#define LEDGER_GROWTH_OFFSET (48ull << 20)
 #define LEDGER_RECORDS_OFFSET (64ull << 20)
 #define LEDGER_THREADS_MAX 2048u
 #define LEDGER_SITES_BYTES_MAX (16u << 20)
@@ -134,6 +135,10 @@ struct slot {
 #define LEDGER_GROW_BYTES (64u << 10)
 #define LEDGER_CALLS_MAX 720u
 #define LEDGER_DENIALS_MAX 64u
+#define LEDGER_GROWTH_MAX 16384u
+#define LEDGER_FAULTS_MAX 64u
+#define LEDGER_MARKS_MAX 32u
+#define LEDGER_MARKS_ASKED 16u
 
 enum record_state {
 	RECORD_FREE,
@@ -234,6 +239,75 @@ struct ledger_denial {
 };
 
 /*
+ * A free that went wrong, and the other place that has to do with it: where the memory was freed
+ * before, or where what is freed halfway was allocated. Equal ones are one entry.
+ */
+struct ledger_fault {
+	uint64_t pointer; /* of the first */
+	uint64_t bytes;   /* of the allocation it lies in, 0 unknown */
+	uint64_t count;
+	uint64_t time_ns; /* of the last, CLOCK_REALTIME */
+	uint32_t site;
+	uint32_t other_site; /* 0 unknown */
+	uint16_t api;
+	uint8_t finding; /* enum cuward_finding */
+	uint8_t reserved;
+	uint32_t present; /* set last */
+};
+
+/*
+ * What is live of one call site over time, under --leak growth and marks. Time is counted in
+ * allocations and frees of the whole process. A sample says the least that was live since the one
+ * before; when all are used, two become one, and the step doubles.
+ */
+#define GROWTH_SAMPLES 32u
+
+struct ledger_sample {
+	uint64_t activity;
+	uint64_t time_ns; /* CLOCK_REALTIME */
+	uint64_t least_bytes;
+};
+
+struct ledger_growth {
+	uint32_t used; /* set last */
+	uint32_t site;
+	uint64_t live_bytes;
+	uint64_t live;
+	uint64_t least_bytes; /* since the last sample */
+	uint64_t last_time_ns; /* of the last allocation, CLOCK_REALTIME */
+	uint64_t next;        /* activity at which a sample is due */
+	uint64_t step;
+	uint32_t lock;
+	uint32_t sample_count;
+	uint16_t api; /* of the first allocation */
+	uint8_t kind;
+	uint8_t device;
+	uint32_t reserved;
+	uint64_t first_mark_bytes; /* live at the first mark, and at the last */
+	uint64_t first_mark_live;
+	uint64_t last_mark_bytes;
+	uint64_t last_mark_live;
+	struct ledger_sample samples[GROWTH_SAMPLES];
+	uint8_t reserved_end[1024 - 104 - GROWTH_SAMPLES * sizeof(struct ledger_sample)];
+};
+
+/* A moment that the program or `cuward mark` named. The last entry is the last mark. */
+struct ledger_mark {
+	uint64_t time_ns; /* CLOCK_REALTIME */
+	uint64_t live_bytes;
+	uint64_t live;
+	char name[40];
+};
+
+/* What counts as a leak. */
+enum ledger_leak_mode {
+	LEAK_EXIT,
+	LEAK_GROWTH,
+	LEAK_MARKS,
+	LEAK_OFF,
+};
+
+/*
  * Call sites and what they are made of. An id is where its entry begins, in units of 8 bytes and
  * counted from 1, so that a reader finds it without a search. What follows an entry is given with its
  * type; texts end with a 0 byte, and everything is padded to 8.
@@ -291,6 +365,17 @@ struct ledger_header {
 	char unhooked[1024]; /* names passed through, each ended by a 0 byte, as many as fit */
 	char refusal[256];   /* why the configuration was refused, empty if not */
 
+	uint32_t leak_mode;      /* enum ledger_leak_mode */
+	uint32_t growth_count;   /* entries that may be used */
+	uint64_t growth_dropped; /* call sites without an entry */
+	uint64_t activity;       /* allocations and frees so far, where growth is kept */
+	uint32_t mark_count;     /* marks set, also those without an entry */
+	uint32_t marks_asked;    /* by others, the n-th under name n % LEDGER_MARKS_ASKED; set last */
+	uint32_t marks_taken;    /* of those */
+	char mark_asked[LEDGER_MARKS_ASKED][40];
+	struct ledger_mark marks[LEDGER_MARKS_MAX];
+	struct ledger_fault faults[LEDGER_FAULTS_MAX];
+
 	uint64_t kind_peak_bytes[KIND_COUNT];
 	struct ledger_denial denials[LEDGER_DENIALS_MAX];
 	struct ledger_device devices[SLOT_DEVICES];
@@ -301,6 +386,7 @@ _Static_assert(sizeof(struct slots_header) == 4096, "slots header is one page");
 _Static_assert(sizeof(struct slot) == 2048, "two slots a page");
 _Static_assert(sizeof(struct ledger_record) == 64, "a record is one cache line");
 _Static_assert(sizeof(struct ledger_thread) == 12288, "a thread block is three pages");
+_Static_assert(sizeof(struct ledger_growth) == 1024, "all of them fit before the records");
 _Static_assert(sizeof(struct ledger_header) <= 64 << 10, "the header fits its first allocation");
 _Static_assert(FINDING_COUNT <= 32, "findings fit the header");
 

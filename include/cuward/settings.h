@@ -26,7 +26,9 @@
 	X(on_limit, "CUWARD_ON_LIMIT", "deny", \
 	  "what a refusal does: deny") \
 	X(leak, "CUWARD_LEAK", "exit", \
-	  "what counts as a leak: exit, off; when set without cuward run, a text report at exit") \
+	  "what counts as a leak: exit, growth, marks, off; without cuward run also a text at exit") \
+	X(suppressions, "CUWARD_SUPPRESSIONS", "", \
+	  "file of leaks that do not count, in LeakSanitizer's syntax") \
 	X(stack, "CUWARD_STACK", "addr", \
 	  "how much of the call site is kept: none, addr, native, python, full") \
 	X(report, "CUWARD_REPORT", "", \

@@ -237,7 +237,7 @@ program() { # NAME: a C program from stdin
 	bad "--on-limit: 'kill' is not supported by this version" --on-limit kill
 	bad "'wait=5m' is not supported by this version" --on-limit wait=5m
 	bad "'refuse' is not one of its values" --on-limit refuse
-	bad "'growth' is not supported" --leak growth
+	bad "'slowly' is not one of its values" --leak slowly
 	bad "'deep' is not one of its values" --stack deep
 	bad "'stall' is not supported" --fail-on leak,stall
 	bad "'leek' is neither" --fail-on leek

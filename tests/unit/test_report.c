@@ -1,4 +1,4 @@
-/* links: shim/report.c shim/report_leaks.c shim/report_sites.c shim/report_text.c shim/report_host.c shim/json.c shim/text.c shim/calls.c */
+/* links: shim/report.c shim/report_leaks.c shim/report_sites.c shim/report_found.c shim/report_growth.c shim/report_held.c shim/report_suppress.c shim/limit.c shim/report_text.c shim/report_host.c shim/json.c shim/text.c shim/calls.c */
 /*
  * test_report.c - reports over ledgers made up in memory, against tests/golden/report_*; and hostile
  * ledgers.
@@ -166,6 +166,9 @@ static void full_ledger(void)
 		.api = CALL_cuMemAlloc_v2, .scope = SCOPE_PROCESS, .present = 1 };
 	header.denials[1] = (struct ledger_denial){ .bytes = 1, .api = CALL_cuMemAlloc_v2 };
 	header.findings[FINDING_DOUBLE_FREE] = 2;
+	header.faults[0] = (struct ledger_fault){ .pointer = 0x7f00, .count = 2, .time_ns = START,
+		.site = framework, .other_site = train, .api = CALL_cuMemFree_v2,
+		.finding = FINDING_DOUBLE_FREE, .present = 1 };
 	header.looked_up = 12;
 	header.hooked = 11;
 	header.passed_through = 1;
@@ -336,7 +339,7 @@ static void test_many_places(void **state)
 	}
 	assert_int_equal(bytes, (uint64_t)count * (count - 1) / 2);
 	assert_int_equal(records_seen, count);
-	assert_int_equal(group_count, 4096 - KIND_COUNT + 2);
+	assert_int_equal(group_count, 4096 - KIND_COUNT * VERDICT_COUNT + 2);
 	assert_int_equal(unplaced, 2);
 	free(many);
 }

@@ -1,0 +1,12 @@
+/*
+ * state.h - where shared state lies.
+ */
+#ifndef STATE_H
+#define STATE_H
+
+#include <limits.h>
+
+/* The folder that processes of this user and environment use. NULL, or why it cannot be told. */
+const char *state_folder(char path[PATH_MAX]);
+
+#endif
