@@ -75,21 +75,40 @@ static uint64_t created_pools(int device)
 	return sum;
 }
 
+static uint64_t all_pools(int device)
+{
+	uint64_t reserved = created_pools(device);
+	CUmemoryPool pool;
+
+	if (real.cuDeviceGetDefaultMemPool(&pool, guest.devices[device].handle) == CUDA_SUCCESS)
+		reserved += reserved_bytes(pool);
+	return reserved;
+}
+
+uint64_t pool_surplus(void)
+{
+	uint64_t reserved = 0;
+	int64_t live = 0;
+
+	for (uint32_t i = 0; i < guest.device_count; i++)
+		reserved += all_pools(i);
+	for (uint32_t i = 0; i < guest.header->thread_count; i++)
+		live += __atomic_load_n(&ledger_threads()[i].bytes[KIND_POOL], __ATOMIC_RELAXED);
+	return live > 0 && reserved > (uint64_t)live ? reserved - live : live > 0 ? 0 : reserved;
+}
+
 void pool_look(int device)
 {
 	struct guest_device *on;
-	CUmemoryPool pool;
 	uint64_t reserved;
 	uint64_t live;
 	int64_t surplus;
 
-	if (!guest.policy.pools_reserved || device < 0 ||
+	if (likely(!guest.policy.pools_reserved) || device < 0 ||
 	    __atomic_load_n(&guest.captures, __ATOMIC_RELAXED))
 		return;
 	on = &guest.devices[device];
-	reserved = created_pools(device);
-	if (real.cuDeviceGetDefaultMemPool(&pool, on->handle) == CUDA_SUCCESS)
-		reserved += reserved_bytes(pool);
+	reserved = all_pools(device);
 	live = __atomic_load_n(&on->pool_bytes, __ATOMIC_RELAXED);
 	surplus = reserved > live ? reserved - live : 0;
 	grant_charge(device, surplus - __atomic_exchange_n(&on->pool_surplus, surplus, __ATOMIC_RELAXED));
@@ -99,7 +118,7 @@ void pool_look(int device)
 
 void pool_look_everywhere(void)
 {
-	for (uint32_t i = 0; i < guest.device_count; i++)
+	for (uint32_t i = 0; guest.policy.pools_reserved && i < guest.device_count; i++)
 		pool_look(i);
 }
 
@@ -140,7 +159,7 @@ CUresult on_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 
 		if (record != LEDGER_NO_RECORD)
 			ledger_record(record)->mappings = kind_of(poolProps);
-		if (unlikely(guest.policy.pools_reserved) && device >= 0)
+		if (device >= 0)
 			remember(*pool, device);
 	}
 	return traced_end(CALL_cuMemPoolCreate, result, began_ns);
@@ -153,7 +172,7 @@ CUresult on_cuMemPoolDestroy(CUmemoryPool pool)
 
 	grant_object_open(&release, OBJECT_MEM_POOL, (uint64_t)pool);
 	result = release_close(&release, real.cuMemPoolDestroy(pool));
-	if (unlikely(guest.policy.pools_reserved) && result == CUDA_SUCCESS) {
+	if (result == CUDA_SUCCESS) {
 		forget(pool);
 		pool_look_everywhere();
 	}

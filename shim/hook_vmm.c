@@ -154,7 +154,7 @@ CUresult on_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAl
 	    ledger_record(change.record)->class == CLASS_PHYSICAL)
 		grant_grow(change.record, offset + size);
 	if (known)
-		mapping_done(&change, result == CUDA_SUCCESS, grant_object_key(OBJECT_MAPPING, ptr), size);
+		mapping_done(&change, result == CUDA_SUCCESS, ptr, size);
 	return traced_end(CALL_cuMemMap, result, began_ns);
 }
 

@@ -6,6 +6,7 @@
 #include "grant.h"
 #include "quota.h"
 #include "peers.h"
+#include "pool.h"
 
 #define SAMPLE_EVERY_NS 1000000000ull
 #define FIRST_CONTEXT_MAX (1ll << 30)
@@ -46,10 +47,22 @@ static int64_t learn(int device, uint64_t used_bytes)
 	return unattributed;
 }
 
-/* Small allocations share blocks, so some difference is usual. */
+static bool worth_telling(int device, int64_t bytes)
+{
+	return bytes >= UNTRACKED_WORTH_TELLING && bytes > tracked(device) / 8;
+}
+
+/* Small allocations share blocks, so some difference is usual; and pools keep what was freed. */
 static void tell(int device, int64_t unattributed)
 {
-	if (unattributed >= UNTRACKED_WORTH_TELLING && unattributed > tracked(device) / 8)
+	int64_t kept;
+
+	if (!worth_telling(device, unattributed) || __atomic_load_n(&guest.captures, __ATOMIC_RELAXED))
+		return;
+	kept = pool_surplus();
+	if (kept >= UNTRACKED_WORTH_TELLING)
+		guest_find_once(FINDING_POOL_RESERVED);
+	if (worth_telling(device, unattributed - kept))
 		guest_find_once(FINDING_UNTRACKED);
 }
 
@@ -88,10 +101,12 @@ static void add(int device, int64_t bytes)
 		grant_charge(device, sum - (old < 0 ? 0 : old));
 	else if (guest.slot)
 		__atomic_store_n(&guest.slot->overhead[on->ledger->slot_device], sum, __ATOMIC_RELAXED);
-	on->unattributed -= bytes;
-	on->ledger->untracked_bytes = on->unattributed > 0 ? on->unattributed : 0;
-	if (bytes > 0)
+	/* What goes, the driver has less of as well. */
+	if (bytes > 0) {
+		on->unattributed -= bytes;
+		on->ledger->untracked_bytes = on->unattributed > 0 ? on->unattributed : 0;
 		guest_find_once(FINDING_CONTEXT_OVERHEAD);
+	}
 }
 
 static void attribute(int device, int64_t bytes, uint32_t record)

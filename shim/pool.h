@@ -17,4 +17,7 @@ void pool_describe(CUmemoryPool pool, struct grant_request *request);
 void pool_look(int device);
 void pool_look_everywhere(void);
 
+/* Bytes that the pools of this process keep beyond what is live. Asks the driver. */
+uint64_t pool_surplus(void);
+
 #endif

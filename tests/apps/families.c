@@ -1,0 +1,604 @@
+/* flags: -D__CUDA_API_VERSION_INTERNAL */
+/*
+ * families.c - stories of every other way to get GPU memory: `families STORY`, under a limit of
+ * 256 MiB. What is charged is read as the program sees it: limit less free. tests/t/families.bats
+ * compares the report and the truth of the simulated driver.
+ *
+ * Status 1, with the line, when a check fails.
+ */
+#include <cuda.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MiB (1ull << 20)
+#define LIMIT (256 * MiB)
+#define OOM CUDA_ERROR_OUT_OF_MEMORY
+#define POISON 0x5a5a5a5a5a5a5a5aull
+
+#define IS(expression, wanted) \
+	is(#expression, __LINE__, (uint64_t)(expression), (uint64_t)(wanted))
+#define OK(expression) IS(expression, 0)
+
+static void is(const char *what, int line, uint64_t got, uint64_t wanted)
+{
+	if (got == wanted)
+		return;
+	fprintf(stderr, "line %d: %s is %#llx, not %#llx\n", line, what, (unsigned long long)got,
+		(unsigned long long)wanted);
+	exit(1);
+}
+
+static CUdevice device;
+static CUcontext context;
+
+static uint64_t charged(void)
+{
+	size_t available, total;
+
+	OK(cuMemGetInfo_v2(&available, &total));
+	IS(total, LIMIT);
+	return total - available;
+}
+
+/* ---- physical memory by handle ---- */
+
+static CUmemAllocationProp on_device = {
+	.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+};
+
+static CUmemGenericAllocationHandle create(size_t bytes)
+{
+	CUmemGenericAllocationHandle handle;
+
+	OK(cuMemCreate(&handle, bytes, &on_device, 0));
+	return handle;
+}
+
+static CUdeviceptr reserve(size_t bytes)
+{
+	CUdeviceptr address;
+
+	OK(cuMemAddressReserve(&address, bytes, 0, 0, 0));
+	return address;
+}
+
+static void vmm_orders(void)
+{
+	CUdeviceptr at = reserve(1ull << 40);
+	CUmemGenericAllocationHandle a, b, again;
+
+	IS(charged(), 0);
+	a = create(2 * MiB);
+	IS(charged(), 2 * MiB);
+	OK(cuMemRelease(a));
+	IS(charged(), 0);
+	/* released at once, unmapped later */
+	a = create(2 * MiB);
+	OK(cuMemMap(at, 2 * MiB, 0, a, 0));
+	OK(cuMemRelease(a));
+	IS(charged(), 2 * MiB);
+	OK(cuMemUnmap(at, 2 * MiB));
+	IS(charged(), 0);
+	/* unmapped first */
+	a = create(2 * MiB);
+	OK(cuMemMap(at, 2 * MiB, 0, a, 0));
+	OK(cuMemUnmap(at, 2 * MiB));
+	IS(charged(), 2 * MiB);
+	OK(cuMemRelease(a));
+	IS(charged(), 0);
+	/* retained by address */
+	a = create(2 * MiB);
+	OK(cuMemMap(at, 2 * MiB, 0, a, 0));
+	OK(cuMemRetainAllocationHandle(&again, (void *)(at + MiB)));
+	OK(cuMemRelease(a));
+	OK(cuMemUnmap(at, 2 * MiB));
+	IS(charged(), 2 * MiB);
+	OK(cuMemRelease(again));
+	IS(charged(), 0);
+	/* several in one unmap; a cut one is refused, and nothing changes */
+	a = create(4 * MiB);
+	b = create(2 * MiB);
+	OK(cuMemMap(at, 4 * MiB, 0, a, 0));
+	OK(cuMemMap(at + 4 * MiB, 2 * MiB, 0, b, 0));
+	OK(cuMemRelease(a));
+	OK(cuMemRelease(b));
+	IS(cuMemUnmap(at, 2 * MiB) != 0, 1);
+	IS(cuMemUnmap(at, 5 * MiB) != 0, 1);
+	IS(charged(), 6 * MiB);
+	OK(cuMemUnmap(at, 6 * MiB));
+	IS(charged(), 0);
+	OK(cuMemAddressFree(at, 1ull << 40));
+}
+
+static void vmm_limit(void)
+{
+	CUmemGenericAllocationHandle handle = POISON, full = create(LIMIT);
+	CUmemAllocationProp host = on_device;
+
+	IS(cuMemCreate(&handle, 2 * MiB, &on_device, 0), OOM);
+	IS(handle, POISON);
+	host.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	OK(cuMemCreate(&handle, 4 * MiB, &host, 0));
+	IS(charged(), LIMIT);
+	OK(cuMemRelease(handle));
+	OK(cuMemRelease(full));
+	IS(cuMemRelease(full) != 0, 1);
+	IS(charged(), 0);
+	create(2 * MiB);
+}
+
+static void vmm_context(void)
+{
+	CUcontext other;
+
+	OK(cuCtxCreate_v2(&other, 0, device));
+	create(2 * MiB);
+	OK(cuCtxDestroy_v2(other));
+	OK(cuCtxSetCurrent(context));
+	IS(charged(), 2 * MiB);
+}
+
+static void multicast(void)
+{
+	CUmulticastObjectProp prop = {
+		.numDevices = 2, .size = 64 * MiB, .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR };
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr at = reserve(64 * MiB);
+
+	OK(cuMulticastCreate(&handle, &prop));
+	OK(cuMulticastAddDevice(handle, 0));
+	OK(cuMulticastAddDevice(handle, 1));
+	IS(charged(), 0);
+	OK(cuMemMap(at, 64 * MiB, 0, handle, 0));
+	OK(cuMemRelease(handle));
+	IS(charged(), 0);
+	OK(cuMemUnmap(at, 64 * MiB));
+	OK(cuMemAddressFree(at, 64 * MiB));
+	OK(cuMulticastCreate(&handle, &prop));
+}
+
+static void import_own(void)
+{
+	CUmemGenericAllocationHandle handle = create(2 * MiB), again;
+	int fd;
+
+	OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	OK(cuMemImportFromShareableHandle(&again, (void *)(intptr_t)fd,
+		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	IS(charged(), 2 * MiB);
+	OK(cuMemRelease(again));
+	OK(cuMemRelease(handle));
+}
+
+/* ---- arrays ---- */
+
+static CUarray array(size_t width, size_t height, size_t depth, int format, unsigned channels,
+	unsigned flags)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = { .Width = width, .Height = height, .Depth = depth,
+		.Format = format, .NumChannels = channels, .Flags = flags };
+	uint64_t before = charged();
+	CUarray made;
+
+	OK(cuArray3DCreate_v2(&made, &shape));
+	printf("%llu\n", (unsigned long long)(charged() - before));
+	return made;
+}
+
+static void arrays(void)
+{
+	CUDA_ARRAY_DESCRIPTOR flat = { .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT,
+		.NumChannels = 4 };
+	CUDA_ARRAY_DESCRIPTOR_v1 flat_v1 = { .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT,
+		.NumChannels = 4 };
+	CUarray made;
+
+	OK(cuArrayCreate_v2(&made, &flat));
+	IS(charged(), 65536);
+	OK(cuArrayDestroy(made));
+	OK(cuArrayCreate(&made, &flat_v1));
+	IS(charged(), 65536);
+	OK(cuArrayDestroy(made));
+	IS(charged(), 0);
+	IS(cuArrayDestroy(made) != 0, 1);
+	flat.Width = LIMIT / 16;
+	flat.Height = 2;
+	made = (CUarray)POISON;
+	IS(cuArrayCreate_v2(&made, &flat), OOM);
+	IS(made, POISON);
+	array(64, 0, 5, CU_AD_FORMAT_UNSIGNED_INT8, 1, CUDA_ARRAY3D_LAYERED);
+	array(32, 32, 6, CU_AD_FORMAT_HALF, 2, CUDA_ARRAY3D_CUBEMAP);
+	array(16, 16, 0, CU_AD_FORMAT_UNORM_INT8X4, 4, 0);
+	array(16, 16, 0, CU_AD_FORMAT_BC1_UNORM, 4, 0);
+	array(18, 18, 0, CU_AD_FORMAT_BC7_UNORM, 4, 0);
+	array(16, 16, 0, CU_AD_FORMAT_NV12, 3, 0);
+	array(64, 64, 0, CU_AD_FORMAT_FLOAT, 4, CUDA_ARRAY3D_DEFERRED_MAPPING);
+}
+
+static void mipmaps(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = { .Width = 8, .Height = 8, .Format = CU_AD_FORMAT_FLOAT,
+		.NumChannels = 1 };
+	CUmipmappedArray mipmap;
+	CUarray level;
+
+	OK(cuMipmappedArrayCreate(&mipmap, &shape, 10));
+	IS(charged(), 340);
+	OK(cuMipmappedArrayGetLevel(&level, mipmap, 1));
+	IS(charged(), 340);
+	OK(cuMipmappedArrayDestroy(mipmap));
+	IS(charged(), 0);
+	OK(cuMipmappedArrayCreate(&mipmap, &shape, 2));
+	IS(charged(), 320);
+}
+
+static void array_context(void)
+{
+	CUDA_ARRAY_DESCRIPTOR flat = { .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT,
+		.NumChannels = 4 };
+	CUcontext other;
+	CUarray made;
+
+	OK(cuCtxCreate_v2(&other, 0, device));
+	OK(cuArrayCreate_v2(&made, &flat));
+	IS(charged(), 65536);
+	OK(cuCtxDestroy_v2(other));
+	OK(cuCtxSetCurrent(context));
+	IS(charged(), 0);
+}
+
+/* ---- graphs ---- */
+
+static CUDA_MEM_ALLOC_NODE_PARAMS wanted(size_t bytes)
+{
+	return (CUDA_MEM_ALLOC_NODE_PARAMS){ .bytesize = bytes,
+		.poolProps = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+			.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device } } };
+}
+
+static void graph_memory(void)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS alloc = wanted(2 * LIMIT);
+	CUgraphNodeParams params = { .type = CU_GRAPH_NODE_TYPE_MEM_ALLOC };
+	CUgraphNode node = (CUgraphNode)POISON, freeing;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	OK(cuGraphCreate(&graph, 0));
+	IS(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &alloc), OOM);
+	params.alloc.poolProps = alloc.poolProps;
+	params.alloc.bytesize = 2 * LIMIT;
+	IS(cuGraphAddNode(&node, graph, NULL, 0, &params), OOM);
+	IS(cuGraphAddNode_v2(&node, graph, NULL, NULL, 0, &params), OOM);
+	IS(node, POISON);
+	alloc = wanted(32 * MiB);
+	OK(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &alloc));
+	OK(cuGraphAddMemFreeNode(&freeing, graph, &node, 1, alloc.dptr));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	IS(charged(), 0);
+	OK(cuGraphLaunch(exec, NULL));
+	OK(cuCtxSynchronize());
+	IS(charged(), 32 * MiB);
+	OK(cuGraphLaunch(exec, NULL));
+	IS(charged(), 32 * MiB);
+	OK(cuGraphExecDestroy(exec));
+	OK(cuDeviceGraphMemTrim(device));
+	IS(charged(), 0);
+	/* Nodes fit one by one; together they do not, and the launch is refused. */
+	alloc = wanted(LIMIT - MiB);
+	OK(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &alloc));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	IS(cuGraphLaunch(exec, NULL), OOM);
+	IS(cuGraphUpload(exec, NULL), OOM);
+	IS(charged(), 0);
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(graph));
+}
+
+static void graph_freed_outside(void)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS alloc = wanted(8 * MiB);
+	CUgraphExec exec;
+	CUgraphNode node;
+	CUgraph graph;
+
+	OK(cuGraphCreate(&graph, 0));
+	OK(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &alloc));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuGraphLaunch(exec, NULL));
+	IS(charged(), 8 * MiB);
+	OK(cuMemFree_v2(alloc.dptr));
+	OK(cuGraphLaunch(exec, NULL));
+	OK(cuMemFree_v2(alloc.dptr));
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(graph));
+	OK(cuDeviceGraphMemTrim(device));
+	IS(charged(), 0);
+}
+
+static void captured(void)
+{
+	CUdeviceptr pointer = POISON;
+	CUgraphExec exec;
+	CUstream stream;
+	CUgraph graph;
+
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	IS(cuMemAllocAsync(&pointer, 2 * LIMIT, stream), OOM);
+	IS(pointer, POISON);
+	OK(cuMemAllocAsync(&pointer, 4 * MiB, stream));
+	OK(cuMemFreeAsync(pointer, stream));
+	OK(cuStreamEndCapture(stream, &graph));
+	IS(charged(), 0);
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuGraphLaunch(exec, stream));
+	OK(cuStreamSynchronize(stream));
+	IS(charged(), 4 * MiB);
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(graph));
+	OK(cuDeviceGraphMemTrim(device));
+	IS(charged(), 0);
+	OK(cuStreamDestroy_v2(stream));
+}
+
+/* ---- what belongs to others ---- */
+
+static void external(void)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {
+		.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .size = 4 * MiB };
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = { .size = MiB };
+	CUmemGenericAllocationHandle handle = create(4 * MiB);
+	CUexternalMemory memory;
+	CUdeviceptr mapped;
+	int fd;
+
+	OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	desc.handle.fd = fd;
+	OK(cuImportExternalMemory(&memory, &desc));
+	OK(cuExternalMemoryGetMappedBuffer(&mapped, memory, &part));
+	IS(charged(), 4 * MiB);
+	OK(cuMemFree_v2(mapped));
+	OK(cuDestroyExternalMemory(memory));
+	OK(cuMemRelease(handle));
+	IS(charged(), 0);
+}
+
+/* Ends when its parent has closed the other end of its input. */
+static void exporter(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr pointer;
+	char end;
+
+	OK(cuMemAlloc_v2(&pointer, 8 * MiB));
+	OK(cuIpcGetMemHandle(&handle, pointer));
+	if (write(STDOUT_FILENO, &handle, sizeof(handle)) != sizeof(handle) || read(STDIN_FILENO, &end, 1) < 0)
+		exit(2);
+	OK(cuMemFree_v2(pointer));
+}
+
+static CUipcMemHandle exported(int ends[2])
+{
+	CUipcMemHandle handle;
+	int out[2], in[2];
+
+	if (pipe(out) || pipe(in))
+		exit(2);
+	if (fork() == 0) {
+		dup2(out[1], STDOUT_FILENO);
+		dup2(in[0], STDIN_FILENO);
+		close(in[1]);
+		execl("/proc/self/exe", "families", "exporter", NULL);
+		_exit(127);
+	}
+	if (read(out[0], &handle, sizeof(handle)) != sizeof(handle))
+		exit(2);
+	ends[0] = out[0];
+	ends[1] = in[1];
+	return handle;
+}
+
+static void ipc(void)
+{
+	int ends[2];
+	CUipcMemHandle handle = exported(ends);
+	CUdeviceptr pointer, again;
+
+	OK(cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	IS(charged(), 0);
+	OK(cuIpcOpenMemHandle_v2(&again, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	IS(again, pointer);
+	IS(cuMemFree_v2(pointer) != 0, 1);
+	OK(cuIpcCloseMemHandle(pointer));
+	if (getenv("CLOSE_ALL"))
+		OK(cuIpcCloseMemHandle(pointer));
+	close(ends[1]);
+}
+
+static void ipc_charged(void)
+{
+	int ends[2];
+	CUipcMemHandle handle = exported(ends);
+	CUdeviceptr pointer = POISON, filler;
+
+	OK(cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	IS(charged(), 8 * MiB);
+	OK(cuIpcCloseMemHandle(pointer));
+	IS(charged(), 0);
+	OK(cuMemAlloc_v2(&filler, LIMIT - 4 * MiB));
+	pointer = POISON;
+	IS(cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), OOM);
+	IS(pointer, POISON);
+	OK(cuMemFree_v2(filler));
+	close(ends[1]);
+}
+
+/* ---- pools ---- */
+
+static void pool_reserved(void)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device } };
+	cuuint64_t all = UINT64_MAX;
+	CUmemoryPool pool;
+	CUdeviceptr pointer, other;
+
+	OK(cuMemPoolCreate(&pool, &props));
+	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+	OK(cuMemAllocFromPoolAsync(&pointer, 100 * MiB, pool, NULL));
+	IS(charged(), 100 * MiB);
+	OK(cuMemFreeAsync(pointer, NULL));
+	OK(cuStreamSynchronize(NULL));
+	if (!getenv("CUWARD_POOLS")) {
+		IS(charged(), 0);
+		return;
+	}
+	IS(charged(), 100 * MiB);
+	IS(cuMemAlloc_v2(&other, 200 * MiB), OOM);
+	OK(cuMemPoolTrimTo(pool, 0));
+	IS(charged(), 0);
+	OK(cuMemAlloc_v2(&other, 200 * MiB));
+	OK(cuMemFree_v2(other));
+	OK(cuMemPoolDestroy(pool));
+}
+
+static void pool_on_host(void)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0 } };
+	CUmemoryPool pool;
+	CUdeviceptr pointer;
+
+	OK(cuMemPoolCreate(&pool, &props));
+	OK(cuMemAllocFromPoolAsync(&pointer, 2 * LIMIT, pool, NULL));
+	IS(charged(), 0);
+	OK(cuMemFreeAsync(pointer, NULL));
+	OK(cuMemPoolDestroy(pool));
+}
+
+/* ---- limits of a kind ---- */
+
+static void kinds(void)
+{
+	CUdeviceptr managed;
+	void *pinned;
+
+	OK(cuMemAllocManaged(&managed, 4 * MiB, CU_MEM_ATTACH_GLOBAL));
+	IS(cuMemAllocManaged(&managed, 4 * MiB + 1, CU_MEM_ATTACH_GLOBAL), OOM);
+	IS(charged(), 0);
+	OK(cuMemFree_v2(managed));
+	OK(cuMemAllocManaged(&managed, 8 * MiB, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemAllocHost_v2(&pinned, 2 * MiB));
+	IS(cuMemHostAlloc(&pinned, 1, 0), OOM);
+}
+
+/* ---- what nobody asked for by name ---- */
+
+static void overhead(void)
+{
+	size_t available, total;
+	CUdeviceptr pointer = POISON;
+
+	OK(cuMemGetInfo_v2(&available, &total));
+	printf("%llu of %llu\n", (unsigned long long)available, (unsigned long long)total);
+	IS(cuMemAlloc_v2(&pointer, available + 1), OOM);
+	if (available)
+		OK(cuMemAlloc_v2(&pointer, available));
+}
+
+static void modules(void)
+{
+	static const char ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
+		".visible .entry nothing() { ret; }\n";
+	CUmodule module, other;
+
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleLoadData(&other, ptx));
+	OK(cuModuleUnload(other));
+}
+
+static void green(void)
+{
+	CUdevResource all;
+	CUdevResourceDesc desc;
+	CUcontext current;
+	CUgreenCtx green;
+	CUstream stream;
+	CUdeviceptr pointer;
+
+	OK(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+	OK(cuDevResourceGenerateDesc(&desc, &all, 1));
+	OK(cuGreenCtxCreate(&green, desc, device, CU_GREEN_CTX_DEFAULT_STREAM));
+	OK(cuCtxFromGreenCtx(&current, green));
+	OK(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0));
+	OK(cuCtxSetCurrent(current));
+	OK(cuMemAlloc_v2(&pointer, MiB));
+	OK(cuCtxSetCurrent(context));
+	if (getenv("STREAM_FIRST"))
+		OK(cuStreamDestroy_v2(stream));
+	OK(cuGreenCtxDestroy(green));
+	IS(charged(), MiB);
+	OK(cuDevicePrimaryCtxReset_v2(device));
+	IS(cuMemFree_v2(pointer) != 0, 1);
+}
+
+static void objects(void)
+{
+	static const char ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
+		".visible .entry nothing() { ret; }\n";
+	CUuserObject object;
+	CUlibrary library;
+	CUlinkState link;
+	CUtexref texture;
+	CUkernel kernel;
+	CUgraph graph;
+
+	OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+	OK(cuLibraryGetKernel(&kernel, library, "nothing"));
+	OK(cuLibraryGetKernel(&kernel, library, "nothing"));
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	OK(cuTexRefCreate(&texture));
+	OK(cuGraphCreate(&graph, 0));
+	OK(cuUserObjectCreate(&object, NULL, (CUhostFn)free, 2, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+	OK(cuUserObjectRelease(object, 1));
+	if (getenv("LEAVE"))
+		return;
+	OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+	OK(cuGraphDestroy(graph));
+	OK(cuTexRefDestroy(texture));
+	OK(cuLinkDestroy(link));
+	OK(cuLibraryUnload(library));
+}
+
+static const struct {
+	const char *name;
+	void (*tell)(void);
+} stories[] = {
+#define S(name) { #name, name }
+	S(vmm_orders), S(vmm_limit), S(vmm_context), S(multicast), S(import_own), S(arrays), S(mipmaps),
+	S(array_context), S(graph_memory), S(graph_freed_outside), S(captured), S(external), S(exporter),
+	S(ipc), S(ipc_charged), S(pool_reserved), S(pool_on_host), S(kinds), S(overhead), S(modules),
+	S(green), S(objects),
+#undef S
+};
+
+int main(int argc, char **argv)
+{
+	OK(cuInit(0));
+	OK(cuDeviceGet(&device, 0));
+	OK(cuDevicePrimaryCtxRetain(&context, device));
+	OK(cuCtxSetCurrent(context));
+	for (unsigned i = 0; argc == 2 && i < sizeof(stories) / sizeof(stories[0]); i++) {
+		if (strcmp(stories[i].name, argv[1]) == 0) {
+			stories[i].tell();
+			return 0;
+		}
+	}
+	return 2;
+}
