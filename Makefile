@@ -41,7 +41,7 @@ cuda_include := $(shell CUDA_HOME='$(CUDA_HOME)' tests/cuda_headers.sh)
 shim_sources := $(wildcard shim/*.c) $(wildcard shim/*.S)
 shim_objects := $(patsubst shim/%,$(B)/obj/shim/%.o,$(shim_sources))
 # The parts of the shim that the command needs too: text in, text out, no driver.
-shared_sources := $(wildcard $(addprefix shim/,calls.c json.c limit.c report*.c settings.c text.c trace.c))
+shared_sources := $(wildcard $(addprefix shim/,calls.c json.c limit.c policy.c report*.c settings.c text.c trace.c))
 tool_sources := $(wildcard tools/*.c)
 tool_objects := $(patsubst tools/%,$(B)/obj/tools/%.o,$(tool_sources)) \
 	$(patsubst shim/%,$(B)/obj/tools/shim/%.o,$(shared_sources))

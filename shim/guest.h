@@ -15,6 +15,7 @@
 #include "driver.h"
 #include "ledger.h"
 #include "lock.h"
+#include "policy.h"
 
 /* `call` of a thread; 0 is one whose memory was wiped by a fork: it must start again. */
 #define THREAD_IDLE 1u
@@ -49,12 +50,6 @@ struct guest_device {
 	int64_t pool_surplus;    /* ... and what they keep beyond, charged too */
 };
 
-/* A limit of one kind of memory that no device's limit counts. */
-struct kind_limit {
-	uint64_t bytes; /* 0: none */
-	uint64_t word;
-};
-
 /* Pools that are charged as reserved: those beyond the table count as live only. */
 #define POOLS_MAX 256u
 
@@ -68,15 +63,6 @@ struct guest_pool {
 struct guest_green {
 	CUcontext context;
 	int device;
-};
-
-/* What is charged, where a setting decides. */
-struct policy {
-	bool managed_ignored;
-	bool imported_charged;
-	bool pools_reserved;
-	enum { OVERHEAD_SHOW, OVERHEAD_CHARGE, OVERHEAD_FIXED } overhead;
-	uint64_t overhead_bytes; /* of each context, OVERHEAD_FIXED */
 };
 
 struct guest {

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "guest.h"
 #include "limit.h"
 #include "settings.h"
 
@@ -39,7 +38,8 @@ static bool unknown_word(enum setting setting, const char *words, char *why, siz
 	return false;
 }
 
-bool policy_read(struct policy *policy, struct kind_limit *kinds, char *why, size_t why_bytes)
+bool policy_read(struct policy *policy, struct kind_limit kinds[KIND_COUNT], char *why,
+	size_t why_bytes)
 {
 	*policy = (struct policy){ .managed_ignored = !is(SETTING_managed, "charge") };
 	if (policy->managed_ignored && !is(SETTING_managed, "ignore") &&

@@ -6,11 +6,27 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-struct policy;
-struct kind_limit;
+#include "cuward/events.h"
+
+/* A limit of one kind of memory that no device's limit counts. */
+struct kind_limit {
+	uint64_t bytes; /* 0: none */
+	uint64_t word;
+};
+
+/* What is charged, where a setting decides. */
+struct policy {
+	bool managed_ignored;
+	bool imported_charged;
+	bool pools_reserved;
+	enum { OVERHEAD_SHOW, OVERHEAD_CHARGE, OVERHEAD_FIXED } overhead;
+	uint64_t overhead_bytes; /* of each context, OVERHEAD_FIXED */
+};
 
 /* From the settings. False: one of them is no word it knows; `why` is a sentence that names it. */
-bool policy_read(struct policy *policy, struct kind_limit *kinds, char *why, size_t why_bytes);
+bool policy_read(struct policy *policy, struct kind_limit kinds[KIND_COUNT], char *why,
+	size_t why_bytes);
 
 #endif

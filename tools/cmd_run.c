@@ -16,6 +16,7 @@
 enum {
 	OPTION_JOB_MEMORY = 256,
 	OPTION_ON_LIMIT,
+	OPTION_OVERHEAD,
 	OPTION_LEAK,
 	OPTION_SUPPRESSIONS,
 	OPTION_STACK,
@@ -35,6 +36,8 @@ static const struct argp_option options[] = {
 	  "limit of all processes of this run together, on each GPU", 1 },
 	{ "gpu", 'g', "LIST", 0, "the GPUs the command sees (CUDA_VISIBLE_DEVICES)", 1 },
 	{ "on-limit", OPTION_ON_LIMIT, "deny", 0, "a refusal is CUDA_ERROR_OUT_OF_MEMORY", 1 },
+	{ "overhead", OPTION_OVERHEAD, "show|charge|SIZE", 0,
+	  "what contexts and modules take: show it (default), charge it, or charge SIZE a context", 1 },
 	{ "leak", OPTION_LEAK, "exit|growth|marks|off", 0,
 	  "what counts as a leak (default exit)", 2 },
 	{ "suppressions", OPTION_SUPPRESSIONS, "FILE", 0,
@@ -106,6 +109,7 @@ static int setting_of(int key)
 	case 'g': return SETTING_gpu;
 	case OPTION_JOB_MEMORY: return SETTING_job_memory;
 	case OPTION_ON_LIMIT: return SETTING_on_limit;
+	case OPTION_OVERHEAD: return SETTING_overhead;
 	case OPTION_LEAK: return SETTING_leak;
 	case OPTION_SUPPRESSIONS: return SETTING_suppressions;
 	case OPTION_STACK: return SETTING_stack;

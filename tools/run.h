@@ -31,6 +31,7 @@
 	X(job_memory, "CUWARD_JOB_MEMORY", "--job-memory", "none") \
 	X(gpu, "CUDA_VISIBLE_DEVICES", "--gpu", NULL) \
 	X(on_limit, "CUWARD_ON_LIMIT", "--on-limit", "deny") \
+	X(overhead, "CUWARD_OVERHEAD", "--overhead", "show") \
 	X(leak, "CUWARD_LEAK", "--leak", "exit") \
 	X(suppressions, "CUWARD_SUPPRESSIONS", "--suppressions", NULL) \
 	X(stack, "CUWARD_STACK", "--stack", "addr") \

@@ -137,7 +137,7 @@ static int name_job(struct run *run)
 /* ---- the plan ---- */
 
 static const enum run_setting passed_on[] = { SETTING_memory, SETTING_job_memory, SETTING_gpu,
-	SETTING_on_limit, SETTING_leak, SETTING_stack, SETTING_label, SETTING_log };
+	SETTING_on_limit, SETTING_overhead, SETTING_leak, SETTING_stack, SETTING_label, SETTING_log };
 
 int run_environment_plan(struct run *run)
 {

@@ -9,6 +9,7 @@
 
 #include "limit.h"
 #include "report_suppress.h"
+#include "run_policy.h"
 
 static const struct {
 	const char *variable;
@@ -120,6 +121,19 @@ static int check_on_limit(struct run *run, enum run_setting setting)
 	static const char *const known[] = { "deny", NULL };
 	static const char *const later[] = { "wait", "pause", "kill", NULL };
 
+	return check_word(run, setting, known, later);
+}
+
+static int check_overhead(struct run *run, enum run_setting setting)
+{
+	static const char *const known[] = { "show", "charge", NULL };
+	static const char *const later[] = { NULL };
+	struct limit limit;
+	char why[256];
+
+	if (limit_parse(&limit, run->values[setting].text, why, sizeof(why)) &&
+	    limit.all.unit == LIMIT_BYTES)
+		return 0;
 	return check_word(run, setting, known, later);
 }
 
@@ -254,6 +268,7 @@ static int (*const checks[SETTING_COUNT])(struct run *run, enum run_setting sett
 	[SETTING_job_memory] = check_job_memory,
 	[SETTING_gpu] = check_gpu,
 	[SETTING_on_limit] = check_on_limit,
+	[SETTING_overhead] = check_overhead,
 	[SETTING_leak] = check_leak,
 	[SETTING_suppressions] = check_suppressions,
 	[SETTING_stack] = check_stack,
@@ -272,6 +287,8 @@ static bool counts(enum run_setting setting, const char *text)
 
 int run_settings_read(struct run *run)
 {
+	char why[256];
+
 	run->fail_leak_bytes = BYTES_NONE;
 	for (enum run_setting i = 0; i < SETTING_COUNT; i++) {
 		struct run_value *value = &run->values[i];
@@ -284,5 +301,5 @@ int run_settings_read(struct run *run)
 		if (value->text && checks[i](run, i) != 0)
 			return EXIT_CUWARD;
 	}
-	return 0;
+	return run_policy_read(why, sizeof(why)) ? 0 : run_fail("%s", why);
 }
