@@ -39,24 +39,27 @@ static void raise_to(uint64_t *peak, uint64_t value)
 
 /* ---- taking ---- */
 
+#define set_field(field, value) __atomic_store_n(field, value, __ATOMIC_RELAXED)
+
 hot void fill_record(const struct grant *grant, const struct grant_request *request)
 {
 	struct ledger_record *record = ledger_record(grant->record);
 
-	record->handle = 0;
-	record->bytes = request->bytes;
-	record->context = (uint64_t)request->context;
+	/* Scans by other threads look at records that are being written: atomic, for what they read. */
+	set_field(&record->handle, 0);
+	set_field(&record->bytes, request->bytes);
+	set_field(&record->context, (uint64_t)request->context);
 	record->time_ns = guest_realtime_ns();
 	record->site = site_of(grant->thread->caller, grant->thread->frame);
 	record->tid = grant->thread->tid;
-	record->epoch = guest.epoch;
+	set_field(&record->epoch, __atomic_load_n(&guest.epoch, __ATOMIC_RELAXED));
 	record->api = thread_api(grant->thread);
 	record->kind = request->kind;
-	record->class = request->class;
+	set_field(&record->class, request->class);
 	record->device = request->device < 0 ? UINT8_MAX : request->device;
-	record->flags = (grant->charged ? RECORD_CHARGED : 0) |
+	set_field(&record->flags, (grant->charged ? RECORD_CHARGED : 0) |
 		(request->context ? RECORD_CONTEXT_OWNED : 0) |
-		(grant->limited ? RECORD_CLASS_LIMITED : 0);
+		(grant->limited ? RECORD_CLASS_LIMITED : 0));
 	record->pending = 0;
 	record->refs = 1;
 	record->mappings = 0;
@@ -175,7 +178,7 @@ bool grant_resize(struct grant *grant, uint64_t bytes)
 	}
 	grant->bytes = bytes;
 	if (grant->record != LEDGER_NO_RECORD)
-		ledger_record(grant->record)->bytes = bytes;
+		set_field(&ledger_record(grant->record)->bytes, bytes);
 	return true;
 }
 

@@ -219,7 +219,7 @@ static struct thread *thread_locked(uint32_t tid)
 	thread->call = THREAD_IDLE;
 	thread->frame = NULL;
 	thread->context = thread->owner = NULL;
-	thread->epoch = guest.epoch - 1;
+	thread->epoch = __atomic_load_n(&guest.epoch, __ATOMIC_RELAXED) - 1;
 	thread->traced = false;
 	return thread;
 }
@@ -335,14 +335,16 @@ static CUcontext owner_of(CUcontext context)
 
 int guest_context_device(struct thread *thread, CUcontext context)
 {
+	uint32_t epoch = __atomic_load_n(&guest.epoch, __ATOMIC_ACQUIRE);
 	CUdevice handle;
 	int device = -1;
 
 	if (context && real.cuCtxGetDevice(&handle) == CUDA_SUCCESS)
 		device = guest_device_index(handle);
+	/* Not an answer to keep: a primary context that is gone comes back under its old handle. */
+	thread->context = device < 0 ? NULL : context;
 	thread->device = device;
-	thread->epoch = guest.epoch;
-	thread->context = context;
+	thread->epoch = epoch;
 	thread->owner = owner_of(context);
 	return device;
 }

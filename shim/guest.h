@@ -163,7 +163,8 @@ hot int guest_current_device(struct thread *thread, CUcontext *context)
 		*context = NULL;
 		return -1;
 	}
-	if (unlikely(*context != thread->context || thread->epoch != guest.epoch))
+	if (unlikely(*context != thread->context ||
+		thread->epoch != __atomic_load_n(&guest.epoch, __ATOMIC_RELAXED)))
 		guest_context_device(thread, *context);
 	*context = thread->owner;
 	return thread->device;

@@ -10,16 +10,34 @@
 #include "pool.h"
 #include "traced.h"
 
+/* A stream that nobody was seen to create: another library's, or one the driver keeps for itself. */
+static __attribute__((noinline)) int unseen_stream_device(CUstream stream)
+{
+	struct ledger_record record;
+	CUcontext context = NULL;
+	CUdevice handle;
+
+	if (real.cuStreamGetDevice(stream, &handle) == CUDA_SUCCESS)
+		return guest_device_index(handle);
+	if (real.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS &&
+	    grant_object_find(OBJECT_CONTEXT, (uint64_t)context, &record) &&
+	    record.device != UINT8_MAX)
+		return record.device;
+	return guest_current_device(guest_thread(), &context);
+}
+
 /* Handles up to 2 stand for default streams: of the current context. */
 static int stream_device(CUstream stream)
 {
 	struct ledger_record record;
 	CUcontext context;
 
-	if ((uint64_t)stream > 2 && grant_object_find(OBJECT_STREAM, (uint64_t)stream, &record) &&
+	if ((uint64_t)stream <= 2)
+		return guest_current_device(guest_thread(), &context);
+	if (grant_object_find(OBJECT_STREAM, (uint64_t)stream, &record) &&
 	    record.device != UINT8_MAX)
 		return record.device;
-	return guest_current_device(guest_thread(), &context);
+	return unseen_stream_device(stream);
 }
 
 static CUresult open_async(struct grant *grant, size_t bytes, CUstream stream, bool per_thread,

@@ -29,52 +29,6 @@ static void created(CUcontext context, CUdevice handle)
 	trace_context_event(OBJECT_CREATED, device, context);
 }
 
-/* The context is gone: its own entry, and all it owned. */
-static void destroyed(CUcontext context, uint32_t epoch)
-{
-	struct ledger_record record;
-	struct release release;
-	int device = -1;
-
-	if (grant_object_find(OBJECT_CONTEXT, (uint64_t)context, &record) && record.device != UINT8_MAX)
-		device = record.device;
-	grant_object_open(&release, OBJECT_CONTEXT, (uint64_t)context);
-	release_close(&release, CUDA_SUCCESS);
-	grant_sweep(context, epoch);
-	trace_context_event(OBJECT_DESTROYED, device, context);
-}
-
-#define CTX_CREATE(name) \
-	CUresult on_##name PARAMS_##name \
-	{ \
-		uint64_t cw_began_ns = traced_begin(); \
-		CUresult cw_result = real.name ARGS_##name; \
-\
-		if (cw_result == CUDA_SUCCESS) \
-			created(*pctx, dev); \
-		return traced_end(CALL_##name, cw_result, cw_began_ns); \
-	}
-
-CTX_CREATE(cuCtxCreate)
-CTX_CREATE(cuCtxCreate_v2)
-CTX_CREATE(cuCtxCreate_v3)
-CTX_CREATE(cuCtxCreate_v4)
-
-#define CTX_DESTROY(name) \
-	CUresult on_##name PARAMS_##name \
-	{ \
-		uint64_t cw_began_ns = traced_begin(); \
-		uint32_t cw_epoch = grant_sweep_epoch(); \
-		CUresult cw_result = real.name ARGS_##name; \
-\
-		if (cw_result == CUDA_SUCCESS) \
-			destroyed(ctx, cw_epoch); \
-		return traced_end(CALL_##name, cw_result, cw_began_ns); \
-	}
-
-CTX_DESTROY(cuCtxDestroy)
-CTX_DESTROY(cuCtxDestroy_v2)
-
 /* ---- usage counts of cuCtxAttach and cuCtxDetach: a context is born with one ---- */
 
 #define ATTACHED_MAX 64
@@ -112,6 +66,95 @@ static bool attached_change(CUcontext context, int by)
 	return left;
 }
 
+/* Forget the count of a context that is about to die: its handle may stand for another at once. */
+static uint32_t attached_take(CUcontext context)
+{
+	uint32_t extra = 0;
+
+	lock_take(&attached.lock);
+	for (int i = 0; i < ATTACHED_MAX; i++) {
+		if (attached.entries[i].context == context) {
+			extra = attached.entries[i].extra;
+			attached.entries[i].extra = 0;
+		}
+	}
+	lock_give_back(&attached.lock);
+	return extra;
+}
+
+/* A context that the driver is told to destroy. */
+struct dying {
+	CUcontext context;
+	enum call call;
+	uint64_t began_ns;
+	uint32_t epoch;
+	uint32_t attached; /* usages beside the first */
+	int device;
+	struct release release;
+};
+
+static void dying_open(struct dying *dying, enum call call, CUcontext context)
+{
+	struct ledger_record record;
+
+	dying->context = context;
+	dying->call = call;
+	dying->began_ns = traced_begin();
+	dying->epoch = grant_sweep_epoch();
+	dying->device = -1;
+	if (grant_object_find(OBJECT_CONTEXT, (uint64_t)context, &record) && record.device != UINT8_MAX)
+		dying->device = record.device;
+	dying->attached = attached_take(context);
+	grant_object_open(&dying->release, OBJECT_CONTEXT, (uint64_t)context);
+	dying->release.began_ns = 0;
+}
+
+/* It is gone: its own entry, and all it owned; or it stays. */
+static CUresult dying_close(struct dying *dying, CUresult result, bool gone)
+{
+	release_close(&dying->release, gone || result != CUDA_SUCCESS ? result : CUDA_ERROR_UNKNOWN);
+	if (gone) {
+		grant_sweep(dying->context, dying->epoch);
+		trace_context_event(OBJECT_DESTROYED, dying->device, dying->context);
+	} else {
+		while (dying->attached-- > 0)
+			attached_change(dying->context, 1);
+	}
+	return traced_end(dying->call, result, dying->began_ns);
+}
+
+#define CTX_CREATE(name) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		uint64_t cw_began_ns = traced_begin(); \
+		CUresult cw_result = real.name ARGS_##name; \
+\
+		if (cw_result == CUDA_SUCCESS) \
+			created(*pctx, dev); \
+		return traced_end(CALL_##name, cw_result, cw_began_ns); \
+	}
+
+CTX_CREATE(cuCtxCreate)
+CTX_CREATE(cuCtxCreate_v2)
+CTX_CREATE(cuCtxCreate_v3)
+CTX_CREATE(cuCtxCreate_v4)
+
+#define CTX_DESTROY(name) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		struct dying cw_dying; \
+		CUresult cw_result; \
+\
+		dying_open(&cw_dying, CALL_##name, ctx); \
+		cw_result = real.name ARGS_##name; \
+		return dying_close(&cw_dying, cw_result, cw_result == CUDA_SUCCESS); \
+	}
+
+CTX_DESTROY(cuCtxDestroy)
+CTX_DESTROY(cuCtxDestroy_v2)
+
+/* ---- usage counts ---- */
+
 CUresult on_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
 	CUresult result = real.cuCtxAttach(pctx, flags);
@@ -123,13 +166,16 @@ CUresult on_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 
 CUresult on_cuCtxDetach(CUcontext ctx)
 {
-	uint64_t began_ns = traced_begin();
-	uint32_t epoch = grant_sweep_epoch();
-	CUresult result = real.cuCtxDetach(ctx);
+	struct dying dying;
+	CUresult result;
+	bool gone;
 
-	if (result == CUDA_SUCCESS && !attached_change(ctx, -1))
-		destroyed(ctx, epoch);
-	return traced_end(CALL_cuCtxDetach, result, began_ns);
+	dying_open(&dying, CALL_cuCtxDetach, ctx);
+	result = real.cuCtxDetach(ctx);
+	gone = result == CUDA_SUCCESS && dying.attached == 0;
+	if (result == CUDA_SUCCESS && !gone)
+		dying.attached--;
+	return dying_close(&dying, result, gone);
 }
 
 /* ---- primary contexts: the driver counts their users, some of them unseen by us ---- */
@@ -155,6 +201,7 @@ static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 	int device = guest_device_index(handle);
 	CUcontext context = device < 0 ? NULL :
 		__atomic_load_n(&guest.devices[device].primary, __ATOMIC_ACQUIRE);
+	struct release release;
 	unsigned int flags = 0;
 	int active = 0;
 
@@ -163,7 +210,10 @@ static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 	if (!reset &&
 	    (real.cuDevicePrimaryCtxGetState(handle, &flags, &active) != CUDA_SUCCESS || active))
 		return;
-	destroyed(context, epoch);
+	grant_object_open(&release, OBJECT_CONTEXT, (uint64_t)context);
+	release_close(&release, CUDA_SUCCESS);
+	grant_sweep(context, epoch);
+	trace_context_event(OBJECT_DESTROYED, device, context);
 }
 
 #define PRIMARY_END(name, reset) \

@@ -84,6 +84,8 @@ hot uint32_t index_insert(enum record_class class, uint64_t handle, uint32_t rec
 hot uint32_t index_remove(enum record_class class, uint64_t handle);
 /* The record of a handle, or LEDGER_NO_RECORD. */
 hot uint32_t index_lookup(enum record_class class, uint64_t handle);
+hot uint32_t index_take(struct index_shard *shard, uint64_t key);
+hot bool index_holds(const struct index_shard *shard, uint64_t key, uint32_t record);
 
 hot struct index_freed *index_freed_place(uint64_t key)
 {

@@ -69,24 +69,37 @@ static __attribute__((noinline, unused)) void index_close_gap(struct index_shard
 	shard->table[i].record = 0;
 }
 
+/* Take the entry of a key out; the shard's lock is held. LEDGER_NO_RECORD: there is none. */
+hot uint32_t index_take(struct index_shard *shard, uint64_t key)
+{
+	uint32_t i = index_probe(shard, index_tag(key), key);
+	uint32_t record;
+
+	if (unlikely(!shard->table[i].record))
+		return LEDGER_NO_RECORD;
+	record = shard->table[i].record - 1;
+	shard->count--;
+	if (likely(!shard->table[(i + 1) & ((1u << shard->bits) - 1)].record))
+		shard->table[i].record = 0;
+	else
+		index_close_gap(shard, i);
+	return record;
+}
+
+/* Does the key stand for this very record? The shard's lock is held. */
+hot bool index_holds(const struct index_shard *shard, uint64_t key, uint32_t record)
+{
+	return shard->table[index_probe(shard, index_tag(key), key)].record == record + 1;
+}
+
 hot uint32_t index_remove(enum record_class class, uint64_t handle)
 {
 	uint64_t key = index_key(class, handle);
-	uint32_t tag = index_tag(key);
-	struct index_shard *shard = index_shard(tag);
-	uint32_t record = LEDGER_NO_RECORD;
-	uint32_t i;
+	struct index_shard *shard = index_shard(index_tag(key));
+	uint32_t record;
 
 	lock_take(&shard->lock);
-	i = index_probe(shard, tag, key);
-	if (likely(shard->table[i].record)) {
-		record = shard->table[i].record - 1;
-		shard->count--;
-		if (likely(!shard->table[(i + 1) & ((1u << shard->bits) - 1)].record))
-			shard->table[i].record = 0;
-		else
-			index_close_gap(shard, i);
-	}
+	record = index_take(shard, key);
 	lock_give_back(&shard->lock);
 	return record;
 }

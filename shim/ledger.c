@@ -313,19 +313,48 @@ static struct ledger_record *record_at(uint32_t position, uint32_t *record)
 	return ledger_record(*record);
 }
 
+#define field_of(record, field) __atomic_load_n(&(record)->field, __ATOMIC_RELAXED)
+
 bool ledger_contains(uint64_t address, struct ledger_record *copy)
 {
 	struct ledger_record *r;
 	uint32_t record;
 
 	for (uint32_t i = 0; (r = record_at(i, &record)) != NULL; i++) {
-		if (r->state == RECORD_LIVE && r->class == CLASS_MEMORY && address >= r->handle &&
-		    address - r->handle < r->bytes) {
+		if (field_of(r, state) == RECORD_LIVE && field_of(r, class) == CLASS_MEMORY &&
+			address - field_of(r, handle) < field_of(r, bytes)) {
 			*copy = *r;
 			return true;
 		}
 	}
 	return false;
+}
+
+static bool is_owned(const struct ledger_record *r, uint64_t context, uint32_t epoch)
+{
+	return field_of(r, context) == context && (field_of(r, flags) & RECORD_CONTEXT_OWNED) &&
+		(int32_t)(field_of(r, epoch) - epoch) < 0;
+}
+
+/*
+ * A record that looks right may be freed and used for something else meanwhile: only while it is in
+ * the index, whose lock is held, does it stay what it is.
+ */
+static bool claim_owned(uint32_t record, uint64_t context, uint32_t epoch)
+{
+	struct ledger_record *r = ledger_record(record);
+	uint64_t key = index_key(field_of(r, class), field_of(r, handle));
+	struct index_shard *shard = index_shard(index_tag(key));
+	bool ours;
+
+	lock_take(&shard->lock);
+	ours = index_holds(shard, key, record) && is_owned(r, context, epoch);
+	if (ours)
+		index_take(shard, key);
+	lock_give_back(&shard->lock);
+	if (ours)
+		ledger_set_state(r, RECORD_FREEING);
+	return ours;
 }
 
 uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position)
@@ -334,9 +363,8 @@ uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position
 	uint32_t record;
 
 	while ((r = record_at((*position)++, &record)) != NULL) {
-		if (r->state == RECORD_LIVE && r->context == context &&
-		    (r->flags & RECORD_CONTEXT_OWNED) && (int32_t)(r->epoch - epoch) < 0 &&
-		    ledger_claim(r->class, r->handle) == record)
+		if (field_of(r, state) == RECORD_LIVE && is_owned(r, context, epoch) &&
+		    claim_owned(record, context, epoch))
 			return record;
 	}
 	return LEDGER_NO_RECORD;

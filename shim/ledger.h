@@ -121,7 +121,7 @@ hot uint32_t ledger_commit(uint32_t record, uint64_t handle)
 	struct ledger_record *r = ledger_record(record);
 	uint32_t old;
 
-	r->handle = handle;
+	__atomic_store_n(&r->handle, handle, __ATOMIC_RELAXED);
 	ledger_set_state(r, RECORD_LIVE);
 	old = index_insert(r->class, handle, record);
 	if (unlikely(old != LEDGER_NO_RECORD))

@@ -128,7 +128,7 @@ static const struct site_place *place_of(uint64_t address)
 
 	if (likely(place->key))
 		return place;
-	if (sites.count >= SITE_PLACES / 4 * 3)
+	if (__atomic_load_n(&sites.count, __ATOMIC_RELAXED) >= SITE_PLACES / 4 * 3)
 		return NULL;
 	new.site = describe(address, &lends_gil);
 	new.lends_gil = lends_gil;
