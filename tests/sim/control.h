@@ -20,6 +20,8 @@ struct sim_control {
 	void (*fault)(int call, int code);
 	/* How often programs came to this call since the first use of call(), refused or not. */
 	uint64_t (*count)(int call);
+	/* The same, by this thread alone. */
+	uint64_t (*thread_count)(int call);
 };
 
 #endif

@@ -81,6 +81,7 @@ struct stream;
 
 struct sim_thread {
 	struct context *current;
+	uint64_t serial; /* of it: its place may be another context's by now */
 	bool per_thread; /* a call to a _ptsz or _ptds twin is running */
 	bool reentering;
 	int depth;
@@ -88,6 +89,7 @@ struct sim_thread {
 	struct stream *own_stream; /* the per-thread default stream used last */
 	uint64_t id;
 	struct context *stack[SIM_STACK];
+	uint64_t serials[SIM_STACK];
 };
 extern __thread struct sim_thread sim_thread;
 

@@ -2,6 +2,7 @@
  * sim_array.c - arrays and mipmaps. Their bytes lie in rows without padding, so copies round-trip.
  */
 #include "sim_array.h"
+#include "sim_external.h"
 #include "sim_stream.h"
 
 #include <string.h>
@@ -108,7 +109,7 @@ static bool channels_are_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
 	       d->NumChannels == 3;
 }
 
-static bool is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
+bool array_is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	if (!d->Width || d->Width > LARGEST || d->Height > LARGEST || d->Depth > 16384)
 		return false;
@@ -122,17 +123,26 @@ static bool is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
 	       (d->Width == d->Height && d->Depth && d->Depth % 6 == 0);
 }
 
+static struct array *array_new(struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	struct array *array = object_new(KIND_array, context);
+
+	if (!array)
+		return NULL;
+	array->descriptor = *d;
+	array->row_bytes = row_bytes(d);
+	array->bytes = array_bytes(d);
+	return array;
+}
+
 static CUresult array_open(
 	struct array **opened, struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-	struct array *array = object_new(KIND_array, context);
+	struct array *array = array_new(context, d);
 	CUresult result = CUDA_SUCCESS;
 
 	if (!array)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	array->descriptor = *d;
-	array->row_bytes = row_bytes(d);
-	array->bytes = array_bytes(d);
 	if (!(d->Flags & UNBACKED))
 		result = heap_alloc(&context->owner->arrays, array->bytes, &array->memory);
 	if (result != CUDA_SUCCESS)
@@ -144,7 +154,9 @@ static CUresult array_open(
 
 static void array_close(struct array *array)
 {
-	if (array->memory)
+	if (array->descriptor.Flags & UNBACKED)
+		sparse_forget(&array->object, NULL);
+	if (array->memory && !array->mipmap)
 		heap_free(array->memory, FAMILY(array));
 	object_delete(array);
 }
@@ -166,7 +178,7 @@ CUresult sim_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pHandle || !pAllocateArray || !is_valid(pAllocateArray))
+	if (!pHandle || !pAllocateArray || !array_is_valid(pAllocateArray))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = array_open(&array, context, pAllocateArray);
 	if (result == CUDA_SUCCESS)
@@ -281,19 +293,14 @@ CUresult sim_cuMipmappedArrayGetMemoryRequirements(
 	CUdevice device)
 {
 	struct mipmap *it = object_get(KIND_mipmap, mipmap);
-	uint64_t bytes = 0;
-	unsigned i;
 
 	if (!memoryRequirements || !device_get(device))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!it)
-		return CUDA_ERROR_INVALID_HANDLE;
-	for (i = 0; i < it->levels; i++)
-		bytes += it->level[i]->bytes;
-	return requirements(memoryRequirements, it->level[0]->descriptor.Flags, bytes);
+	return it ? requirements(memoryRequirements, it->level[0]->descriptor.Flags, it->bytes)
+		  : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* ---- mipmaps: an array a level ---- */
+/* ---- mipmaps: one allocation, an array a level ---- */
 
 static unsigned most_levels(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
@@ -315,42 +322,81 @@ static CUDA_ARRAY3D_DESCRIPTOR level_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsign
 	return small;
 }
 
-static void mipmap_close(struct mipmap *mipmap)
+void mipmap_close(struct mipmap *mipmap)
 {
+	sparse_forget(&mipmap->object, NULL);
+	if (mipmap->external)
+		external_unmap(mipmap->memory);
+	else if (mipmap->memory)
+		heap_free(mipmap->memory, FAMILY(array));
 	while (mipmap->levels)
 		array_close(mipmap->level[--mipmap->levels]);
 	object_delete(mipmap);
 }
 
+static bool add_levels(struct mipmap *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
+{
+	CUDA_ARRAY3D_DESCRIPTOR level;
+	struct array *array;
+
+	while (mipmap->levels < levels) {
+		level = level_of(d, mipmap->levels);
+		array = array_new(mipmap->object.context, &level);
+		if (!array)
+			return false;
+		array->mipmap = mipmap;
+		mipmap->level[mipmap->levels++] = array;
+		mipmap->bytes += array->bytes;
+	}
+	return true;
+}
+
+void mipmap_place(struct mipmap *mipmap, CUdeviceptr memory)
+{
+	unsigned i;
+
+	for (i = 0; memory && i < mipmap->levels; i++) {
+		mipmap->level[i]->memory = memory;
+		memory += mipmap->level[i]->bytes;
+	}
+}
+
+struct mipmap *mipmap_new(
+	struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
+{
+	struct mipmap *mipmap = object_new(KIND_mipmap, context);
+	unsigned most = most_levels(d);
+
+	if (mipmap && !add_levels(mipmap, d, levels < most ? levels : most)) {
+		mipmap_close(mipmap);
+		mipmap = NULL;
+	}
+	return mipmap;
+}
+
 CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 	const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels)
 {
-	CUDA_ARRAY3D_DESCRIPTOR level;
 	struct context *context;
 	struct mipmap *mipmap;
 	CUresult result = creating(&context);
-	unsigned levels;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pHandle || !pMipmappedArrayDesc || !numMipmapLevels || !is_valid(pMipmappedArrayDesc))
+	if (!pHandle || !pMipmappedArrayDesc || !numMipmapLevels || !array_is_valid(pMipmappedArrayDesc))
 		return CUDA_ERROR_INVALID_VALUE;
-	mipmap = object_new(KIND_mipmap, context);
+	mipmap = mipmap_new(context, pMipmappedArrayDesc, numMipmapLevels);
 	if (!mipmap)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	levels = most_levels(pMipmappedArrayDesc);
-	levels = numMipmapLevels < levels ? numMipmapLevels : levels;
-	while (result == CUDA_SUCCESS && mipmap->levels < levels) {
-		level = level_of(pMipmappedArrayDesc, mipmap->levels);
-		result = array_open(&mipmap->level[mipmap->levels], context, &level);
-		if (result == CUDA_SUCCESS)
-			mipmap->level[mipmap->levels++]->mipmap = mipmap;
-	}
-	if (result == CUDA_SUCCESS)
-		*pHandle = (CUmipmappedArray)mipmap;
-	else
+	if (!(pMipmappedArrayDesc->Flags & UNBACKED))
+		result = heap_alloc(&context->owner->arrays, mipmap->bytes, &mipmap->memory);
+	if (result != CUDA_SUCCESS) {
 		mipmap_close(mipmap);
-	return result;
+		return result;
+	}
+	mipmap_place(mipmap, mipmap->memory);
+	*pHandle = (CUmipmappedArray)mipmap;
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)

@@ -19,6 +19,9 @@ struct array {
 struct mipmap {
 	struct object object;
 	unsigned levels;
+	uint64_t bytes;
+	CUdeviceptr memory; /* of all levels; 0: sparse, or mapped later */
+	bool external;      /* it is somebody else's */
 	struct array *level[MIPMAP_LEVELS];
 };
 
@@ -47,5 +50,17 @@ struct texref {
 /* Bytes of a pixel times two, since planar formats have half bytes; 0: unknown format. */
 unsigned format_half_bytes(CUarray_format format, unsigned channels);
 uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *descriptor);
+bool array_is_valid(const CUDA_ARRAY3D_DESCRIPTOR *descriptor);
+
+/* A mipmap and its levels, without memory yet; and where its bytes are. */
+struct mipmap *mipmap_new(
+	struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *descriptor, unsigned levels);
+void mipmap_place(struct mipmap *mipmap, CUdeviceptr memory);
+void mipmap_close(struct mipmap *mipmap);
+
+/* ---- sim_sparse.c ---- */
+
+/* An array or mipmap is gone, or all of a context: what was mapped to it has one user less. */
+void sparse_forget(const struct object *of, const struct context *context);
 
 #endif

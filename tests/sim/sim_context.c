@@ -2,6 +2,7 @@
  * sim_context.c - cuInit, contexts, and the stack of them that every thread has.
  */
 #include "sim_context.h"
+#include "sim_array.h"
 #include "sim_external.h"
 #include "sim_host.h"
 #include "sim_knobs.h"
@@ -52,6 +53,7 @@ static bool occupy(struct context *context)
 	fits = device_take(device, round_up(knobs.context_bytes, SIM_BLOCK));
 	if (fits)
 		usage_contexts(device, 1);
+	context->grown = 0;
 	pthread_mutex_unlock(&device->lock);
 	return fits;
 }
@@ -59,7 +61,7 @@ static bool occupy(struct context *context)
 static void vacate(struct context *context)
 {
 	pthread_mutex_lock(&context->device->lock);
-	device_give(context->device, round_up(knobs.context_bytes, SIM_BLOCK));
+	device_give(context->device, round_up(knobs.context_bytes, SIM_BLOCK) + context->grown);
 	usage_contexts(context->device, -1);
 	pthread_mutex_unlock(&context->device->lock);
 }
@@ -106,14 +108,45 @@ static CUresult activate(struct context *context, unsigned flags)
 	return CUDA_SUCCESS;
 }
 
+struct context *context_new(struct device *device)
+{
+	static _Atomic uint64_t serial;
+	struct context *context = object_new(KIND_context, NULL);
+
+	if (!context)
+		return NULL;
+	context->device = device;
+	context->serial = ++serial;
+	return context;
+}
+
+/* What the device keeps for kernels that print and allocate comes with the context, up to here. */
+bool context_grow(struct context *context)
+{
+	uint64_t bytes = context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] +
+			 context->limits[CU_LIMIT_PRINTF_FIFO_SIZE];
+	uint64_t born = limits[CU_LIMIT_MALLOC_HEAP_SIZE] + limits[CU_LIMIT_PRINTF_FIFO_SIZE];
+	uint64_t grown = bytes > born ? round_up(bytes - born, SIM_BLOCK) : 0;
+	bool fits = true;
+
+	pthread_mutex_lock(&context->device->lock);
+	if (grown > context->grown)
+		fits = device_take(context->device, grown - context->grown);
+	else
+		device_give(context->device, context->grown - grown);
+	if (fits)
+		context->grown = grown;
+	pthread_mutex_unlock(&context->device->lock);
+	return fits;
+}
+
 CUresult context_open(struct context **opened, struct device *device, unsigned flags)
 {
-	struct context *context = object_new(KIND_context, NULL);
+	struct context *context = context_new(device);
 	CUresult result;
 
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	context->device = device;
 	context->references = 1;
 	context->api_version = 3020;
 	result = activate(context, flags);
@@ -151,6 +184,7 @@ static void deactivate(struct context *context)
 	context->active = false;
 	host_forget(context);
 	external_forget(context);
+	sparse_forget(NULL, context);
 	sweep(context);
 	close_heaps(context);
 	vacate(context);
@@ -164,34 +198,46 @@ void context_close(struct context *context)
 
 void context_fault(CUresult code)
 {
-	if (sim_thread.current &&
+	struct context *context;
+
+	if (context_current(&context) == CUDA_SUCCESS &&
 		(code == CUDA_ERROR_ILLEGAL_ADDRESS || (code >= CUDA_ERROR_HARDWARE_STACK_ERROR &&
 							       code <= CUDA_ERROR_LAUNCH_FAILED)))
-		sim_thread.current->error = code;
+		context->error = code;
 }
 
 /* ---- the stack ---- */
+
+/* The thread is in what is on top now. */
+static void enter_top(void)
+{
+	int top = sim_thread.depth - 1;
+
+	sim_thread.current = top < 0 ? NULL : sim_thread.stack[top];
+	sim_thread.serial = top < 0 ? 0 : sim_thread.serials[top];
+}
 
 static void set_top(struct context *context)
 {
 	if (!sim_thread.depth)
 		sim_thread.depth = 1;
 	sim_thread.stack[sim_thread.depth - 1] = context;
-	sim_thread.current = context;
+	sim_thread.serials[sim_thread.depth - 1] = context->serial;
+	enter_top();
 }
 
 static void pop(void)
 {
 	sim_thread.depth--;
-	sim_thread.current = sim_thread.depth ? sim_thread.stack[sim_thread.depth - 1] : NULL;
+	enter_top();
 }
 
 static CUresult push(struct context *context)
 {
 	if (sim_thread.depth == SIM_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	sim_thread.stack[sim_thread.depth++] = context;
-	sim_thread.current = context;
+	sim_thread.depth++;
+	set_top(context);
 	return CUDA_SUCCESS;
 }
 
@@ -370,10 +416,9 @@ static CUresult primary_open(struct device *device)
 	struct context *context = device->primary;
 
 	if (!context) {
-		context = object_new(KIND_context, NULL);
+		context = context_new(device);
 		if (!context)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		context->device = device;
 		context->primary = true;
 		context->api_version = 3020;
 		device->primary = context;

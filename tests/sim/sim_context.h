@@ -17,18 +17,23 @@ struct context {
 	struct context *owner; /* of the memory allocated here: itself, or a green one's primary */
 	unsigned flags, references, api_version;
 	unsigned long long id;
+	uint64_t serial; /* never used twice */
 	CUresult error; /* after a sticky one every call repeats it */
 	CUfunc_cache cache;
 	CUsharedconfig shared;
 	size_t limits[LIMITS];
+	uint64_t grown; /* physical bytes that raised limits took */
 	struct stream *legacy;
 	sim_count blocking_ready; /* when the last work on any blocking stream ends */
 	uint64_t peers;           /* bit: ordinal of a device whose memory was enabled */
 	struct heap memory, low, managed, arrays, globals, host;
 };
 
+struct context *context_new(struct device *device);
 CUresult context_open(struct context **context, struct device *device, unsigned flags);
 void context_close(struct context *context);
+/* Hold as much as its limits say now; false: the device is full. */
+bool context_grow(struct context *context);
 
 /* ---- primary contexts, for who retains them ---- */
 
@@ -44,7 +49,7 @@ static inline CUresult context_current(struct context **context)
 	*context = current;
 	if (unlikely(!current))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (unlikely(!current->active))
+	if (unlikely(!current->active || current->serial != sim_thread.serial))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return current->error;
 }

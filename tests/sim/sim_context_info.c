@@ -64,11 +64,21 @@ CUresult sim_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 
 CUresult sim_cuCtxSetLimit(CUlimit limit, size_t value)
 {
+	size_t before;
+
 	CONTEXT_OR_RETURN(context, context);
 	if ((unsigned)limit >= CU_LIMIT_MAX || (unsigned)limit >= LIMITS)
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	context = context->owner; /* memory of a green context is its primary's */
+	before = context->limits[limit];
+	if (value > context->device->memory && (limit == CU_LIMIT_MALLOC_HEAP_SIZE ||
+						       limit == CU_LIMIT_PRINTF_FIFO_SIZE))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	context->limits[limit] = value;
-	return CUDA_SUCCESS;
+	if (context_grow(context))
+		return CUDA_SUCCESS;
+	context->limits[limit] = before;
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult sim_cuCtxGetCacheConfig(CUfunc_cache *pconfig)

@@ -12,10 +12,12 @@ static __thread struct {
 	CUresult code;
 } next_fault;
 static _Atomic uint64_t counts[CALLS];
+static __thread uint32_t thread_counts[CALLS];
 
 bool control_fault(enum call call, CUresult *result)
 {
 	atomic_fetch_add_explicit(&counts[call], 1, memory_order_relaxed);
+	thread_counts[call]++;
 	if (next_fault.call != (int)call + 1)
 		return false;
 	next_fault.call = 0;
@@ -50,10 +52,16 @@ static uint64_t control_count(int call)
 	return atomic_load_explicit(&counts[call], memory_order_relaxed);
 }
 
+static uint64_t control_thread_count(int call)
+{
+	return thread_counts[call];
+}
+
 extern const struct sim_control cuward_simulated_driver_control;
 __attribute__((visibility("default"))) const struct sim_control cuward_simulated_driver_control = {
 	control_truth,
 	control_call,
 	control_set_fault,
 	control_count,
+	control_thread_count,
 };

@@ -2,6 +2,7 @@
  * sim_external.c - external memory by descriptor.
  */
 #include "sim_external.h"
+#include "sim_array.h"
 #include "sim_vmm.h"
 
 #include <fcntl.h>
@@ -124,6 +125,45 @@ CUresult sim_cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemo
 			.device = external->object.context->device,
 			.context = external->object.context->owner },
 		devPtr);
+}
+
+CUresult sim_cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap,
+	CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc)
+{
+	struct external *external = object_get(KIND_external, extMem);
+	struct mipmap *opened;
+	CUdeviceptr address;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!external)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!mipmap || !mipmapDesc || !mipmapDesc->numLevels ||
+		!array_is_valid(&mipmapDesc->arrayDesc))
+		return CUDA_ERROR_INVALID_VALUE;
+	opened = mipmap_new(
+		external->object.context, &mipmapDesc->arrayDesc, mipmapDesc->numLevels);
+	if (!opened)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (opened->bytes > external->bytes ||
+		mipmapDesc->offset > external->bytes - opened->bytes)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = external_map(
+			&(struct external_range){ .fd = external->fd,
+				.offset = mipmapDesc->offset,
+				.bytes = opened->bytes,
+				.device = external->object.context->device,
+				.context = external->object.context->owner },
+			&address);
+	if (result != CUDA_SUCCESS) {
+		mipmap_close(opened);
+		return result;
+	}
+	opened->external = true;
+	opened->memory = address;
+	mipmap_place(opened, address);
+	*mipmap = (CUmipmappedArray)opened;
+	return CUDA_SUCCESS;
 }
 
 static void drop(struct buffer **place)

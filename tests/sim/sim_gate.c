@@ -33,6 +33,7 @@ __thread struct sim_thread sim_thread;
 static _Atomic enum state state;
 static bool watching;   /* a knob wants to see every call, */
 static bool controlled; /* or a test does */
+static _Atomic bool held; /* the process is locked for a checkpoint */
 static struct fault *faults;
 static uint64_t *delays;
 
@@ -52,7 +53,7 @@ uint64_t sim_thread_id(void)
 static void set_state(enum state next)
 {
 	atomic_store(&state, next);
-	__atomic_store_n(&sim_slow, watching || next != STATE_READY, __ATOMIC_RELEASE);
+	__atomic_store_n(&sim_slow, watching || held || next != STATE_READY, __ATOMIC_RELEASE);
 }
 
 static void poison_child(void)
@@ -154,6 +155,12 @@ static void __attribute__((destructor)) unload(void)
 void gate_watch(void)
 {
 	watching = controlled = true;
+	set_state(atomic_load(&state));
+}
+
+void gate_hold(bool hold)
+{
+	held = hold;
 	set_state(atomic_load(&state));
 }
 
@@ -271,6 +278,8 @@ static bool admitted(enum call call, uintptr_t first_argument, CUresult *result)
 bool sim_enter(enum call call, uintptr_t first_argument, CUresult *result)
 {
 	if (!admitted(call, first_argument, result))
+		return false;
+	if (held && checkpoint_waits(call, result))
 		return false;
 	if (delays)
 		delay(delays[call]);

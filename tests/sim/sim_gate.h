@@ -9,6 +9,16 @@
 /* From now on every call passes through control_fault(). */
 void gate_watch(void);
 
+/* From now on, or no longer, every call passes through checkpoint_waits(). */
+void gate_hold(bool hold);
+
+/* ---- sim_checkpoint.c ---- */
+
+/* Wait while the process is locked; true: it may not wait, and *result is its answer. */
+bool checkpoint_waits(enum call call, CUresult *result);
+
+/* ---- sim_control.c ---- */
+
 /* Count the call; true: it is to fail, with *result. */
 bool control_fault(enum call call, CUresult *result);
 

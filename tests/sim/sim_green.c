@@ -85,12 +85,11 @@ CUresult sim_cuDevResourceGenerateDesc(
 
 static struct context *face_new(struct device *device)
 {
-	struct context *face = object_new(KIND_context, NULL);
+	struct context *face = context_new(device);
 
 	if (!face)
 		return NULL;
 	memcpy(face->limits, device->primary->limits, sizeof(face->limits));
-	face->device = device;
 	face->owner = device->primary;
 	face->primary = true; /* cuCtxDestroy must leave it alone */
 	face->api_version = device->primary->api_version;

@@ -11,6 +11,7 @@
 
 #define FREEABLE (FAMILY(pool) | FAMILY(device) | FAMILY(managed))
 
+/* Held by whoever looks at pools that may go, and at what is pending in them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Managed memory without a preferred place is counted with the first device. */
@@ -68,19 +69,29 @@ static struct pool *pool_get(CUmemoryPool handle)
 	return pool && !pool->destroyed ? pool : NULL;
 }
 
-/* A destroyed pool goes with its last allocation. */
-void pool_destroy_if_empty(struct pool *pool)
+/* A destroyed pool goes with its last allocation. The lock is held. */
+static void destroy_if_empty(struct pool *pool)
 {
-	if (!pool->destroyed || pool->heap.used || pool->pending)
+	if (!pool->object.alive || !pool->destroyed || pool->heap.used || pool->pending)
 		return;
 	heap_close(&pool->heap);
 	object_delete(pool);
 }
 
+void pool_destroy_if_empty(struct pool *pool)
+{
+	pthread_mutex_lock(&lock);
+	destroy_if_empty(pool);
+	pthread_mutex_unlock(&lock);
+}
+
 /* ---- frees that wait for their stream ---- */
 
-/* Free what is due. What this stream freed it may use again at once: its work is in order. */
-static void settle(struct pool *pool, const struct stream *stream)
+/*
+ * Free what is due. What this stream freed it may use again at once: its work is in order. The lock
+ * is held.
+ */
+static void settle_locked(struct pool *pool, const struct stream *stream)
 {
 	struct pending *_Atomic *place, *pending;
 	uint64_t now;
@@ -88,7 +99,6 @@ static void settle(struct pool *pool, const struct stream *stream)
 	if (!pool->pending)
 		return;
 	now = sim_now();
-	pthread_mutex_lock(&lock);
 	for (place = &pool->pending; (pending = *place);) {
 		if (pending->when > now && pending->stream != stream) {
 			place = &pending->next;
@@ -98,6 +108,14 @@ static void settle(struct pool *pool, const struct stream *stream)
 		heap_free(pending->address, FREEABLE | FAMILY_LATE);
 		free(pending);
 	}
+}
+
+static void settle(struct pool *pool, const struct stream *stream)
+{
+	if (!pool->pending)
+		return;
+	pthread_mutex_lock(&lock);
+	settle_locked(pool, stream);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -119,14 +137,16 @@ void pools_synchronised(struct device *device)
 {
 	struct pool *pool = NULL;
 
+	pthread_mutex_lock(&lock);
 	while ((pool = object_next(KIND_pool, pool))) {
-		if (pool->device != device || (!pool->device && !pool->pending))
+		if (!pool->heap.arena || (pool->device && pool->device != device))
 			continue;
-		settle(pool, NULL);
+		settle_locked(pool, NULL);
 		if (pool->device)
 			heap_trim(&pool->heap, pool->threshold);
-		pool_destroy_if_empty(pool);
+		destroy_if_empty(pool);
 	}
+	pthread_mutex_unlock(&lock);
 }
 
 /* ---- allocate and free ---- */
@@ -268,9 +288,11 @@ CUresult sim_cuMemPoolDestroy(CUmemoryPool handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (pool->device && pool->device->current_pool == pool)
 		pool->device->current_pool = pool->device->default_pool;
-	settle(pool, NULL);
+	pthread_mutex_lock(&lock);
+	settle_locked(pool, NULL);
 	pool->destroyed = true;
-	pool_destroy_if_empty(pool);
+	destroy_if_empty(pool);
+	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }
 
