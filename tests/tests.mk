@@ -28,14 +28,29 @@ $(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile $(B)/flags tests/te
 	$(Q)$(CC) -O2 -fno-omit-frame-pointer -std=gnu11 $(warnings) -D_GNU_SOURCE -isystem $(cuda_include) -o $@ $< \
 		-L$(B)/sim -Wl,--as-needed -lcuda -lpthread
 
+
+# The model-based test and its relatives: tests/model/README.md.
+model_parts := $(filter-out tests/model/seen.c,$(wildcard tests/model/*.c))
+$(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) $(G)/driver_calls.h \
+		$(B)/sim/libcuda.so.1 Makefile tests/tests.mk
+	$(call say,MODEL,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(base_flags) $(cuda_flags) -Itests/sim -Itests/model -MF $@.d -o $@ \
+		$(filter %.c,$^) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
+
 -include $(apps:=.d) $(units:=.d)
 
-test-programs: all $(apps) $(units) $(B)/sim/truth
+test-programs: all $(apps) $(units) $(B)/model/model $(B)/sim/truth
 
 check: ## install what is missing, build, run every test
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory test-programs
 	@B=$(abspath $(B)) CC="$(CC)" tests/run.sh
+
+check-model: ## ten million random calls, the ledger compared after each
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory test-programs
+	@B=$(abspath $(B)) tests/model/long.sh
 
 check-clients: ## unmodified CUDA programs, bare and under cuward
 	@tests/setup.sh clients
