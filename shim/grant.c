@@ -54,7 +54,7 @@ hot void fill_record(const struct grant *grant, const struct grant_request *requ
 	record->tid = grant->thread->tid;
 	set_field(&record->epoch, __atomic_load_n(&guest.epoch, __ATOMIC_RELAXED));
 	record->api = thread_api(grant->thread);
-	record->kind = request->kind;
+	set_field(&record->kind, request->kind);
 	set_field(&record->class, request->class);
 	record->device = request->device < 0 ? UINT8_MAX : request->device;
 	set_field(&record->flags, (grant->charged ? RECORD_CHARGED : 0) |

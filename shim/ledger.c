@@ -330,17 +330,34 @@ bool ledger_contains(uint64_t address, struct ledger_record *copy)
 	return false;
 }
 
-static bool is_owned(const struct ledger_record *r, uint64_t context, uint32_t epoch)
+/* What a search for records to claim is after. */
+struct wanted {
+	bool (*fits)(const struct ledger_record *r, const struct wanted *wanted);
+	uint64_t context;
+	uint32_t epoch;
+	enum record_class class;
+	uint8_t kind;
+	uint64_t start, bytes;
+};
+
+static bool is_owned(const struct ledger_record *r, const struct wanted *wanted)
 {
-	return field_of(r, context) == context && (field_of(r, flags) & RECORD_CONTEXT_OWNED) &&
-		(int32_t)(field_of(r, epoch) - epoch) < 0;
+	return field_of(r, context) == wanted->context &&
+		(field_of(r, flags) & RECORD_CONTEXT_OWNED) &&
+		(int32_t)(field_of(r, epoch) - wanted->epoch) < 0;
+}
+
+static bool is_within(const struct ledger_record *r, const struct wanted *wanted)
+{
+	return field_of(r, class) == wanted->class && field_of(r, kind) == wanted->kind &&
+		field_of(r, handle) - wanted->start < wanted->bytes;
 }
 
 /*
  * A record that looks right may be freed and used for something else meanwhile: only while it is in
  * the index, whose lock is held, does it stay what it is.
  */
-static bool claim_owned(uint32_t record, uint64_t context, uint32_t epoch)
+static bool claim(uint32_t record, const struct wanted *wanted)
 {
 	struct ledger_record *r = ledger_record(record);
 	uint64_t key = index_key(field_of(r, class), field_of(r, handle));
@@ -348,7 +365,7 @@ static bool claim_owned(uint32_t record, uint64_t context, uint32_t epoch)
 	bool ours;
 
 	lock_take(&shard->lock);
-	ours = index_holds(shard, key, record) && is_owned(r, context, epoch);
+	ours = index_holds(shard, key, record) && wanted->fits(r, wanted);
 	if (ours)
 		index_take(shard, key);
 	lock_give_back(&shard->lock);
@@ -357,31 +374,31 @@ static bool claim_owned(uint32_t record, uint64_t context, uint32_t epoch)
 	return ours;
 }
 
-uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position)
+static uint32_t claim_next(const struct wanted *wanted, uint32_t *position)
 {
 	struct ledger_record *r;
 	uint32_t record;
 
 	while ((r = record_at((*position)++, &record)) != NULL) {
-		if (field_of(r, state) == RECORD_LIVE && is_owned(r, context, epoch) &&
-		    claim_owned(record, context, epoch))
+		if (field_of(r, state) == RECORD_LIVE && wanted->fits(r, wanted) &&
+		    claim(record, wanted))
 			return record;
 	}
 	return LEDGER_NO_RECORD;
 }
 
+uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position)
+{
+	return claim_next(&(struct wanted){ .fits = is_owned, .context = context, .epoch = epoch },
+		position);
+}
+
 uint32_t ledger_claim_within(enum record_class class, uint8_t kind, uint64_t start, uint64_t bytes,
 	uint32_t *position)
 {
-	struct ledger_record *r;
-	uint32_t record;
-
-	while ((r = record_at((*position)++, &record)) != NULL) {
-		if (r->state == RECORD_LIVE && r->class == class && r->kind == kind &&
-		    r->handle - start < bytes && ledger_claim(r->class, r->handle) == record)
-			return record;
-	}
-	return LEDGER_NO_RECORD;
+	return claim_next(&(struct wanted){
+		.fits = is_within, .class = class, .kind = kind, .start = start, .bytes = bytes,
+	}, position);
 }
 
 /* ---- call sites ---- */
