@@ -8,7 +8,7 @@ for folder in ${CUDA_HOME:+"$CUDA_HOME/include"} /usr/local/cuda/include /opt/cu
 	"$HOME"/.local/lib/python3*/site-packages/nvidia/cu13/include \
 	/usr/local/lib/python3*/dist-packages/nvidia/cu13/include \
 	/usr/lib/python3/dist-packages/nvidia/cu13/include \
-	"$top"/build/cuda/unpacked/nvidia/cu13/include; do
+	"$top"/build/cuda/nvidia/cu13/include; do
 	[ -r "$folder/cuda.h" ] && [ -r "$folder/cudaProfiler.h" ] || continue
 	version=$(sed -n 's/^#define CUDA_VERSION \([0-9]*\).*/\1/p' "$folder/cuda.h")
 	if [ "${version:-0}" -ge 13000 ]; then

@@ -80,3 +80,4 @@ if [ "$headers" = none ]; then
 		exit 1
 	fi
 fi
+[ "$what" != clients ] || . "$top/tests/clients/get_pypi.sh"
