@@ -1,0 +1,173 @@
+#!/usr/bin/env bats
+# What others find by dlsym is what they find without us, whoever else is in the process.
+
+load guest
+
+setup_file() {
+	export built=$BATS_FILE_TMPDIR
+	local version level
+	version=$(objdump -T /lib/*/libc.so.6 | awk '$NF == "getenv" { gsub(/[()]/, "", $(NF-1)); print $(NF-1) }')
+	for level in O0 O2; do
+		$CC -$level -fPIC -shared -D_GNU_SOURCE -DGLIBC="\"$version\"" -o "$built/asker-$level.so" \
+			"$TOP/tests/apps/plugins/asker.c" -ldl
+		$CC -$level -D_GNU_SOURCE -DGLIBC="\"$version\"" -rdynamic -o "$built/who-$level" \
+			"$TOP/tests/apps/plugins/who.c" -ldl -lpthread
+	done
+	$CC -O1 -D_GNU_SOURCE -DGLIBC="\"$version\"" -o "$built/linked" -x c - -x none \
+		"$built/asker-O0.so" -ldl <<<'void ask_all(const char *); int main(void) { ask_all("linked"); return 0; }'
+	for name in overrider shadow; do
+		$CC -O0 -fPIC -shared -D_GNU_SOURCE -DGLIBC="\"$version\"" -o "$built/$name.so" \
+			"$TOP/tests/apps/plugins/$name.c" -ldl
+	done
+	for name in address thread; do
+		gcc -fsanitize=$name -g -O1 -D_GNU_SOURCE -DGLIBC="\"$version\"" -rdynamic -o "$built/gcc-$name" \
+			"$TOP/tests/apps/plugins/who.c" -ldl -lpthread
+		clang -fsanitize=$name -g -O1 -D_GNU_SOURCE -DGLIBC="\"$version\"" -rdynamic \
+			-o "$built/clang-$name" "$TOP/tests/apps/plugins/who.c" -ldl -lpthread
+	done
+}
+
+setup() {
+	guest_setup
+	export ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=report_bugs=1
+}
+
+# asks LINES PRELOAD COMMAND...: the same answers with PRELOAD, and with us before and after it.
+asks() {
+	local order status bare_status=0
+	env ${2:+LD_PRELOAD="$2"} "${@:3}" >bare 2>bare.err || bare_status=$?
+	[ "$bare_status" -eq 0 ] || { cat bare.err; false; }
+	[ "$(wc -l <bare)" -ge "$1" ]
+	for order in "${2:+$2:}$shim" ${2:+"$shim:$2"}; do
+		case $order in *:*san.so*) continue ;; esac # must come first
+		status=0
+		env LD_PRELOAD="$order" "${@:3}" >with 2>with.err || status=$?
+		[ "$status" -eq 0 ] || { echo "$order: status $status"; cat with.err; false; }
+		diff bare with || { echo "$order"; false; }
+		diff bare.err with.err || { echo "$order"; false; }
+	done
+}
+
+# preload NAME: the library of that name, if the machine has it; it must, where the packages are ours.
+preload() {
+	ls /usr/lib/*/"$1" /lib/*/"$1" 2>/dev/null | head -1 | grep . || { echo "no $1" >&2; false; }
+}
+
+everybody() { # PRELOAD
+	local level
+	for level in O0 O2; do
+		asks 500 "$1" "$built/who-$level" "$built/asker-O0.so" "$built/asker-O2.so"
+	done
+	asks 200 "$1" "$built/linked"
+}
+
+@test "alone" {
+	everybody ""
+	# The test can tell a difference: with another malloc in front, the answers change.
+	"$built/who-O0" >one
+	LD_PRELOAD=$(preload libjemalloc.so.2) "$built/who-O0" >other
+	! cmp -s one other
+}
+
+@test "with other allocators" {
+	everybody "$(preload libjemalloc.so.2)"
+	everybody "$(preload libtcmalloc_minimal.so.4)"
+}
+
+@test "with lttng's own preloads" {
+	export LTTNG_HOME=$PWD LTTNG_UST_REGISTER_TIMEOUT=0
+	for library in libc-wrapper pthread-wrapper dl fork fd; do
+		asks 500 "$(preload liblttng-ust-$library.so.1)" "$built/who-O0" "$built/asker-O2.so"
+	done
+	asks 200 "$(preload liblttng-ust-libc-wrapper.so.1):$(preload liblttng-ust-dl.so.1)" "$built/linked"
+}
+
+@test "with others that override dlsym or shadow libc" {
+	asks 200 "$built/shadow.so" "$built/linked"
+	asks 500 "$built/shadow.so" "$built/who-O2" "$built/asker-O0.so"
+	# It is a C wrapper, so it changes answers; with us behind or before it they are its own.
+	asks 200 "$built/overrider.so" "$built/linked"
+}
+
+@test "in programs built with AddressSanitizer and ThreadSanitizer" {
+	for name in address thread; do
+		asks 500 "" "$built/clang-$name" "$built/asker-O0.so"
+		asks 500 "$(gcc -print-file-name=lib${name:0:1}san.so)" "$built/gcc-$name" "$built/asker-O2.so"
+	done
+}
+
+@test "under Valgrind, without a complaint" {
+	asks 500 "" valgrind -q --error-exitcode=9 "$built/who-O0" "$built/asker-O2.so"
+	asks 0 "" valgrind -q --error-exitcode=9 true
+}
+
+# driven PRELOAD COMMAND...: a CUDA program with the others in the process; the limit holds.
+driven() {
+	LD_PRELOAD=$1 CUWARD_MEMORY=8M CUWARD_REPORT=$PWD/d.json "${@:2}" >said 2>&1 || { echo "$1"; cat said; false; }
+	ask '[.devices[0].denied, .calls.cuMemAlloc_v2.count]' '[1,2]' d.json
+	rm d.json
+}
+
+@test "CUDA programs in that company" {
+	local library
+	export LTTNG_HOME=$PWD LTTNG_UST_REGISTER_TIMEOUT=0
+	for library in "$(preload libjemalloc.so.2)" "$(preload libtcmalloc_minimal.so.4)" \
+		"$(preload liblttng-ust-libc-wrapper.so.1)" "$(preload liblttng-ust-pthread-wrapper.so.1)" \
+		"$(preload liblttng-ust-dl.so.1)" "$(preload liblttng-ust-fork.so.1)" "$built/shadow.so" \
+		"$built/overrider.so"; do
+		driven "$library:$shim" "$apps/play" init device 0 alloc 4M refused 5M
+		driven "$shim:$library" "$apps/play" init device 0 alloc 4M refused 5M
+	done
+	for name in address thread; do
+		clang -fsanitize=$name -g -D_GNU_SOURCE -w -rdynamic -o play-clang "$TOP/tests/apps/play.c" -ldl
+		driven "$shim" ./play-clang init device 0 alloc 4M refused 5M fork '(' ')' wait
+		gcc -fsanitize=$name -g -D_GNU_SOURCE -w -rdynamic -o play-gcc "$TOP/tests/apps/play.c" -ldl
+		driven "$(gcc -print-file-name=lib${name:0:1}san.so):$shim" ./play-gcc init device 0 alloc 4M refused 5M
+	done
+}
+
+@test "the driver closed and opened again" {
+	cat >again.c <<-'C'
+		#include <dlfcn.h>
+		#include <stdio.h>
+		typedef int (*call)();
+		int main(void)
+		{
+			for (int i = 0; i < 5; i++) {
+				void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+				unsigned long long pointer;
+				int r = ((call)dlsym(driver, "cuInit"))(0);
+				r |= ((call)dlsym(driver, "cuDevicePrimaryCtxRetain"))(&context, 0);
+				r |= ((call)dlsym(driver, "cuCtxSetCurrent"))(context);
+				r |= ((call)dlsym(driver, "cuMemAlloc_v2"))(&pointer, 1ul << 20);
+				r |= ((call)dlsym(driver, "cuMemFree_v2"))(pointer);
+				printf("%d %d ", r, dlclose(driver));
+			}
+			puts(dlsym(RTLD_DEFAULT, "cuInit") ? "there" : "gone");
+			return 0;
+		}
+	C
+	$CC -w -o again again.c -ldl
+	./again >bare
+	guest 0 ./again
+	[ "$output" = "$(cat bare)" ]
+	ask '[.calls.cuInit.count, .memory.device.allocs, .memory.device.frees]' '[5,5,5]'
+}
+
+@test "a session of gdb" {
+	printf '%s\n' "set confirm off" "set breakpoint pending on" "set startup-with-shell off" \
+		"break cuMemAlloc_v2" run backtrace delete finish continue >script
+	$CC -g -w -O0 -o debugged -x c - -L"$B/sim" -lcuda <<-'C'
+		int cuInit(int), cuDevicePrimaryCtxRetain(void *, int), cuCtxSetCurrent(void *), cuMemAlloc_v2(void *, long);
+		static int ask(void) { long pointer; return cuMemAlloc_v2(&pointer, 4096); }
+		int main(void) { void *context; return cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) ||
+			cuCtxSetCurrent(context) || ask() ? 1 : 7; }
+	C
+	timeout -k 5 100 gdb -nx -batch -ex "set env LD_PRELOAD=$shim" -ex "set env CUWARD_MEMORY=8M" \
+		-x script ./debugged >said 2>&1 || true
+	grep -q '^Breakpoint 1' said || { cat said; false; }
+	grep -q ' ask ()' said
+	grep -q ' main ()' said
+	grep -q 'Value returned is .* = CUDA_SUCCESS' said || { cat said; false; }
+	grep -q 'exited with code 07' said || { cat said; false; }
+}
