@@ -60,7 +60,7 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	objects multicast 2 1
 	objects mapping 1 0
 	leaks '[]'
-	findings '[]'
+	findings "[[\"objects-live\",1]]"
 }
 
 @test "our own memory imported again is no second charge" {
@@ -150,7 +150,7 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 @test "pools: what is live, or what they keep" {
 	story pool_reserved
 	used 0 $((100 * MiB))
-	findings '[["pool-reserved",1]]'
+	findings "[[\"pool-not-destroyed\",1],[\"pool-reserved\",1]]"
 	CUWARD_POOLS=reserved story pool_reserved
 	used 0 $((200 * MiB))
 	denied 1 $((200 * MiB))
