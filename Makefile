@@ -99,11 +99,12 @@ endif
 
 # ---- generated ----
 
-$(G)/driver_calls.h: shim/driver_calls.awk shim/cuda_headers.h Makefile $(B)/flags
+$(G)/driver_calls.h: shim/driver_calls.awk shim/decided.awk shim/decided.txt shim/cuda_headers.h Makefile $(B)/flags
 	$(call say,GEN,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -E -P -D__CUDA_API_VERSION_INTERNAL -isystem $(cuda_include) shim/cuda_headers.h > $(G)/cuda.i
 	$(Q)LC_ALL=C awk -f shim/driver_calls.awk $(G)/cuda.i > $@
+	$(Q)awk -f shim/decided.awk shim/decided.txt $@
 
 # ---- the shim ----
 

@@ -50,12 +50,13 @@ struct guest_device {
 	int64_t pool_surplus;    /* ... and what they keep beyond, charged too */
 };
 
-/* Pools that are charged as reserved: those beyond the table count as live only. */
+/* Pools seen; of those beyond the table, what they keep is not known. */
 #define POOLS_MAX 256u
 
 struct guest_pool {
 	uint64_t pool;
-	int device;
+	int device; /* -1: of no GPU */
+	uint8_t kind;
 };
 
 #define GREENS_MAX 64u
@@ -91,6 +92,7 @@ struct guest {
 	uint32_t green_count;
 	struct guest_green greens[GREENS_MAX];
 	uint32_t pools_lock;
+	uint32_t pool_count;
 	struct guest_pool pools[POOLS_MAX];
 	uint64_t private_words[SLOT_DEVICES];
 } WHOLE_PAGES;

@@ -46,6 +46,9 @@ CUresult on_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 ADD_NODE(cuGraphAddNode)
 ADD_NODE(cuGraphAddNode_v2)
+#ifdef PARAMS_cuGraphAddNode_v3
+ADD_NODE(cuGraphAddNode_v3)
+#endif
 
 /* ---- executable graphs ---- */
 

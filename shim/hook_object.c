@@ -260,6 +260,14 @@ BEGIN_CAPTURE(cuStreamBeginCapture_v2)
 BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz)
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph)
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz)
+#ifdef PARAMS_cuStreamBeginRecaptureToGraph
+BEGIN_CAPTURE(cuStreamBeginRecaptureToGraph)
+BEGIN_CAPTURE(cuStreamBeginRecaptureToGraph_ptsz)
+#endif
+#ifdef PARAMS_cuStreamBeginCaptureToCig
+BEGIN_CAPTURE(cuStreamBeginCaptureToCig)
+BEGIN_CAPTURE(cuStreamBeginCaptureToCig_ptsz)
+#endif
 
 /* An invalidated capture ends with an error and no graph; it has ended all the same. */
 static bool capture_ended(CUresult result)
@@ -277,7 +285,7 @@ static void captured_graph(CUgraph graph)
 		created(OBJECT_GRAPH, graph, false);
 }
 
-#define END_CAPTURE(name) \
+#define END_CAPTURE(name, graph) \
 	CUresult on_##name PARAMS_##name \
 	{ \
 		uint64_t cw_began_ns = traced_begin(); \
@@ -285,13 +293,19 @@ static void captured_graph(CUgraph graph)
 \
 		if (capture_ended(cw_result) && guest.captures > 0) \
 			__atomic_fetch_sub(&guest.captures, 1, __ATOMIC_SEQ_CST); \
-		if (cw_result == CUDA_SUCCESS && phGraph && *phGraph) \
-			captured_graph(*phGraph); \
+		if (cw_result == CUDA_SUCCESS && graph && *graph) \
+			captured_graph(*graph); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 
-END_CAPTURE(cuStreamEndCapture)
-END_CAPTURE(cuStreamEndCapture_ptsz)
+#define CW_NO_GRAPH ((CUgraph *)NULL)
+
+END_CAPTURE(cuStreamEndCapture, phGraph)
+END_CAPTURE(cuStreamEndCapture_ptsz, phGraph)
+#ifdef PARAMS_cuStreamEndCaptureToCig
+END_CAPTURE(cuStreamEndCaptureToCig, CW_NO_GRAPH)
+END_CAPTURE(cuStreamEndCaptureToCig_ptsz, CW_NO_GRAPH)
+#endif
 
 /* ---- names of kernels, for the trace ---- */
 

@@ -10,40 +10,79 @@
 
 /* ---- what a pool is ---- */
 
-/* A pool nobody created is some device's default one; -1 for none. */
-static int default_pool_device(CUmemoryPool pool)
+/* Pools are few; nearly always the one asked for is the first. */
+static bool pool_find(CUmemoryPool pool, struct guest_pool *found)
 {
-	for (uint32_t i = 0; i < guest.device_count; i++) {
-		CUmemoryPool its = NULL;
+	bool known = false;
 
-		if (real.cuDeviceGetDefaultMemPool(&its, guest.devices[i].handle) == CUDA_SUCCESS &&
-		    its == pool)
-			return i;
+	lock_take(&guest.pools_lock);
+	for (uint32_t i = 0; i < guest.pool_count && !known; i++) {
+		known = guest.pools[i].pool == (uint64_t)pool;
+		*found = guest.pools[i];
 	}
-	return -1;
+	lock_give_back(&guest.pools_lock);
+	return known;
 }
 
-/* `mappings` of a pool's record is the kind of its memory: host pools are on no GPU. */
+static void remember(CUmemoryPool pool, int device, enum cuward_kind kind)
+{
+	struct guest_pool known;
+
+	if (!pool || pool_find(pool, &known))
+		return;
+	lock_take(&guest.pools_lock);
+	if (guest.pool_count < POOLS_MAX)
+		guest.pools[guest.pool_count++] = (struct guest_pool){ (uint64_t)pool, device, kind };
+	lock_give_back(&guest.pools_lock);
+}
+
+static void forget(CUmemoryPool pool)
+{
+	lock_take(&guest.pools_lock);
+	for (uint32_t i = 0; i < guest.pool_count; i++) {
+		if (guest.pools[i].pool == (uint64_t)pool) {
+			guest.pools[i] = guest.pools[--guest.pool_count];
+			break;
+		}
+	}
+	lock_give_back(&guest.pools_lock);
+}
+
+/* The pools that devices have from the start. */
+static void remember_default(uint32_t device)
+{
+	CUmemoryPool pool;
+
+	if (real.cuDeviceGetDefaultMemPool(&pool, guest.devices[device].handle) == CUDA_SUCCESS)
+		remember(pool, device, KIND_POOL);
+}
+
 void pool_describe(CUmemoryPool pool, struct grant_request *request)
 {
-	struct ledger_record record;
+	struct guest_pool known;
 
-	if (!grant_object_find(OBJECT_MEM_POOL, (uint64_t)pool, &record)) {
-		request->device = default_pool_device(pool);
-		return;
+	for (uint32_t i = 0; !pool_find(pool, &known); i++) {
+		if (i == guest.device_count)
+			return;
+		remember_default(i);
 	}
-	request->kind = record.mappings;
-	request->device = record.device == UINT8_MAX ? -1 : record.device;
+	request->kind = known.kind;
+	request->device = known.device;
 	if (request->kind == KIND_PINNED ||
 	    (request->kind == KIND_MANAGED && guest.policy.managed_ignored))
 		request->charged = false;
 }
 
-static enum cuward_kind kind_of(const CUmemPoolProps *props)
+static enum cuward_kind kind_of(CUmemAllocationType type, const CUmemLocation *location)
 {
-	if (props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
+	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
 		return KIND_MANAGED;
-	return props->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? KIND_POOL : KIND_PINNED;
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? KIND_POOL : KIND_PINNED;
+}
+
+static int device_of(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? guest_device_index(location->id) : -1;
 }
 
 /* ---- what it keeps ---- */
@@ -57,32 +96,23 @@ static uint64_t reserved_bytes(CUmemoryPool pool)
 	return bytes;
 }
 
-/* Of those that somebody created. No lock of ours is held while the driver is asked. */
-static uint64_t created_pools(int device)
+/* No lock of ours is held while the driver is asked. */
+static uint64_t all_pools(int device)
 {
 	uint64_t pools[POOLS_MAX];
 	uint64_t sum = 0;
 	unsigned count = 0;
 
+	remember_default(device);
 	lock_take(&guest.pools_lock);
-	for (uint32_t i = 0; i < POOLS_MAX; i++) {
-		if (guest.pools[i].pool && guest.pools[i].device == device)
+	for (uint32_t i = 0; i < guest.pool_count; i++) {
+		if (guest.pools[i].device == device && guest.pools[i].kind == KIND_POOL)
 			pools[count++] = guest.pools[i].pool;
 	}
 	lock_give_back(&guest.pools_lock);
 	for (unsigned i = 0; i < count; i++)
 		sum += reserved_bytes((CUmemoryPool)pools[i]);
 	return sum;
-}
-
-static uint64_t all_pools(int device)
-{
-	uint64_t reserved = created_pools(device);
-	CUmemoryPool pool;
-
-	if (real.cuDeviceGetDefaultMemPool(&pool, guest.devices[device].handle) == CUDA_SUCCESS)
-		reserved += reserved_bytes(pool);
-	return reserved;
 }
 
 uint64_t pool_surplus(void)
@@ -122,29 +152,6 @@ void pool_look_everywhere(void)
 		pool_look(i);
 }
 
-static void remember(CUmemoryPool pool, int device)
-{
-	lock_take(&guest.pools_lock);
-	for (uint32_t i = 0; i < POOLS_MAX; i++) {
-		if (!guest.pools[i].pool) {
-			guest.pools[i].pool = (uint64_t)pool;
-			guest.pools[i].device = device;
-			break;
-		}
-	}
-	lock_give_back(&guest.pools_lock);
-}
-
-static void forget(CUmemoryPool pool)
-{
-	lock_take(&guest.pools_lock);
-	for (uint32_t i = 0; i < POOLS_MAX; i++) {
-		if (guest.pools[i].pool == (uint64_t)pool)
-			guest.pools[i].pool = 0;
-	}
-	lock_give_back(&guest.pools_lock);
-}
-
 /* ---- their life ---- */
 
 CUresult on_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
@@ -153,14 +160,11 @@ CUresult on_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 	CUresult result = real.cuMemPoolCreate(pool, poolProps);
 
 	if (result == CUDA_SUCCESS) {
-		int device = poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE ?
-			guest_device_index(poolProps->location.id) : -1;
-		uint32_t record = grant_object_created(OBJECT_MEM_POOL, (uint64_t)*pool, device, NULL);
+		int device = device_of(&poolProps->location);
 
-		if (record != LEDGER_NO_RECORD)
-			ledger_record(record)->mappings = kind_of(poolProps);
-		if (device >= 0)
-			remember(*pool, device);
+		grant_object_created(OBJECT_MEM_POOL, (uint64_t)*pool, device, NULL);
+		forget(*pool); /* an old one with the same handle */
+		remember(*pool, device, kind_of(poolProps->allocType, &poolProps->location));
 	}
 	return traced_end(CALL_cuMemPoolCreate, result, began_ns);
 }
@@ -192,3 +196,18 @@ CUresult on_cuMemPoolDestroy(CUmemoryPool pool)
 
 POOL_CHANGE(cuMemPoolTrimTo)
 POOL_CHANGE(cuMemPoolSetAttribute)
+
+/* Pools that are there from the start, by location: not every one is of a GPU. */
+#define POOL_BY_LOCATION(name, pool) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		uint64_t cw_began_ns = traced_begin(); \
+		CUresult cw_result = real.name ARGS_##name; \
+\
+		if (cw_result == CUDA_SUCCESS && location) \
+			remember(*pool, device_of(location), kind_of(type, location)); \
+		return traced_end(CALL_##name, cw_result, cw_began_ns); \
+	}
+
+POOL_BY_LOCATION(cuMemGetDefaultMemPool, pool_out)
+POOL_BY_LOCATION(cuMemGetMemPool, pool)

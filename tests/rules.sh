@@ -63,6 +63,9 @@ not_exported() {
 		<(awk -F'\t' '!/^#/ && $5 != "future" { print $1 }' tests/sim/driver_facts.tsv | LC_ALL=C sort)
 }
 rule "the shim exports whatever a driver is known to export" not_exported
+rule "every driver call is decided upon, and hooked where that was decided" \
+	sh -c "for o in '$B'/obj/shim/*.c.o; do nm \$o; done | sed -n 's/.* T on_//p' > '$B/hooks'
+	awk -f shim/decided.awk shim/decided.txt '$B/gen/driver_calls.h' '$B/hooks'"
 rule "the shim needs libc only" \
 	sh -c "readelf -d '$B/libcuward.so' | grep NEEDED |
 	grep -vE '\\[(libc\\.so\\.6|ld-linux-[a-z0-9-]*\\.so\\.[0-9]|libdl\\.so\\.2|libpthread\\.so\\.0|lib[atu][a-z]*san\\.so\\.[0-9]+)\\]'"
