@@ -138,10 +138,15 @@ bool suppress_read(struct suppressions *suppressions, const char *path, char *wh
 
 /* ---- leaks ---- */
 
-static bool matches(const char *pattern, const char *text)
+bool suppress_text(const struct suppress_rule *rule, const char *text)
 {
-	return text && *text && suppress_pattern(pattern, text);
+	return text && *text && suppress_pattern(rule->pattern, text);
 }
+
+struct suppress_group {
+	const struct ledger_view *view;
+	const struct leak_group *group;
+};
 
 static bool place_matches(const struct suppress_rule *rule, const struct ledger_view *view,
 	const struct ledger_site *place)
@@ -150,51 +155,60 @@ static bool place_matches(const struct suppress_rule *rule, const struct ledger_
 	const char *note;
 	unsigned count;
 
-	if (matches(rule->pattern, report_site_module(view, place)) ||
-		matches(rule->pattern, report_site_path(view, place)))
+	if (suppress_text(rule, report_site_module(view, place)) ||
+		suppress_text(rule, report_site_path(view, place)))
 		return true;
 	if (rule->type == SUPPRESS_LIB)
 		return false;
 	count = report_place_frames(view, place, frames, &note);
 	for (unsigned i = 0; i < count; i++)
-		if (matches(rule->pattern, frames[i].function) || matches(rule->pattern, frames[i].file))
+		if (suppress_text(rule, frames[i].function) || suppress_text(rule, frames[i].file))
 			return true;
-	return matches(rule->pattern, report_site_function(place));
+	return suppress_text(rule, report_site_function(place));
 }
 
-static bool site_matches(const struct suppress_rule *rule, const struct ledger_view *view,
-	uint32_t site)
+static bool group_matches(const struct suppress_rule *rule, const void *subject)
 {
+	const struct suppress_group *in = subject;
 	const struct ledger_site *frames[SITE_FRAMES_MAX];
-	unsigned count = report_site_frames(view, site, SITE_PLACE, frames);
+	unsigned count = report_site_frames(in->view, in->group->site, SITE_PLACE, frames);
 
 	for (unsigned i = 0; i < count; i++)
-		if (place_matches(rule, view, frames[i]))
+		if (place_matches(rule, in->view, frames[i]))
 			return true;
-	count = rule->type == SUPPRESS_LEAK ? report_site_frames(view, site, SITE_PYTHON, frames) : 0;
+	count = rule->type == SUPPRESS_LEAK ?
+		report_site_frames(in->view, in->group->site, SITE_PYTHON, frames) : 0;
 	for (unsigned i = 0; i < count; i++)
-		if (matches(rule->pattern, report_site_function(frames[i])) ||
-			matches(rule->pattern, report_site_file(frames[i])))
+		if (suppress_text(rule, report_site_function(frames[i])) ||
+			suppress_text(rule, report_site_file(frames[i])))
 			return true;
 	return false;
 }
 
-const char *suppress_match(const struct ledger_view *view, const struct leak_group *group)
+const struct suppress_rule *suppress_find(const struct suppressions *suppressions, uint64_t bytes,
+	const char *api, suppress_probe *probe, const void *subject)
 {
-	const struct suppressions *suppressions = view->suppressions;
-
 	for (unsigned i = 0; suppressions && i < suppressions->count; i++) {
 		const struct suppress_rule *rule = &suppressions->rules[i];
 		bool match = false;
 
 		if (rule->type == SUPPRESS_SIZE)
-			match = group->bytes < rule->bytes;
+			match = bytes < rule->bytes;
 		else if (rule->type == SUPPRESS_API)
-			match = matches(rule->pattern, report_call_name(view, group->api));
+			match = suppress_text(rule, api);
 		else
-			match = site_matches(rule, view, group->site);
+			match = probe(rule, subject);
 		if (match)
-			return rule->text;
+			return rule;
 	}
 	return NULL;
+}
+
+const char *suppress_match(const struct ledger_view *view, const struct leak_group *group)
+{
+	const struct suppress_group subject = { view, group };
+	const struct suppress_rule *rule = suppress_find(view->suppressions, group->bytes,
+		report_call_name(view, group->api), group_matches, &subject);
+
+	return rule ? rule->text : NULL;
 }

@@ -40,6 +40,15 @@ bool suppress_read(struct suppressions *suppressions, const char *path, char *wh
 /* The rule that suppresses this leak, as it is written; NULL none. */
 const char *suppress_match(const struct ledger_view *view, const struct leak_group *group);
 
+/*
+ * The first rule that matches; for what is no group of a ledger. The probe is asked about rules that
+ * speak of frames.
+ */
+typedef bool suppress_probe(const struct suppress_rule *rule, const void *subject);
+const struct suppress_rule *suppress_find(const struct suppressions *suppressions, uint64_t bytes,
+	const char *api, suppress_probe *probe, const void *subject);
+bool suppress_text(const struct suppress_rule *rule, const char *text); /* text may be NULL */
+
 /* Does the pattern match the text? */
 bool suppress_pattern(const char *pattern, const char *text);
 

@@ -22,6 +22,7 @@
 #include "cuward/events.h"
 #include "cuward/ledger.h"
 #include "ledger_read.h"
+#include "report_suppress.h"
 #include "report_file.h"
 #include "session.h"
 
@@ -65,6 +66,7 @@ struct run {
 	uint64_t fail_leak_bytes; /* this much leaked is a failure; BYTES_NONE nothing is */
 	bool fail_denied;
 	const struct suppressions *suppressions; /* NULL none */
+	bool suppression_used[SUPPRESS_RULES_MAX];
 
 	/* the environment */
 	char libraries[PATH_MAX]; /* where libcuward.so lies */

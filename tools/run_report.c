@@ -79,6 +79,21 @@ struct run_sums run_sum_up(const struct ledger_list *list)
 	return sums;
 }
 
+/* Which suppressions were of use; one that is of none may be a mistake. */
+static void find_used(struct run *run, const struct ledger_list *list)
+{
+	unsigned count;
+
+	for (size_t i = 0; run->suppressions && i < list->count; i++) {
+		const struct leak_group *groups = report_leak_groups(&list->files[i].view, &count);
+
+		for (unsigned k = 0; k < count; k++)
+			for (unsigned r = 0; r < run->suppressions->count; r++)
+				if (groups[k].suppressed_by == run->suppressions->rules[r].text)
+					run->suppression_used[r] = true;
+	}
+}
+
 /* ---- the end of the trace ---- */
 
 static void emit_end(struct run *run, const struct ledger_file *file)
@@ -181,6 +196,18 @@ static void put_settings(struct json *json, const struct run *run)
 	json_close(json, ']');
 }
 
+static void put_suppressions(struct json *json, const struct run *run)
+{
+	json_open(json, "suppressions", '[');
+	for (unsigned i = 0; run->suppressions && i < run->suppressions->count; i++) {
+		json_open_flat(json, NULL, '{');
+		json_string(json, "rule", run->suppressions->rules[i].text);
+		json_bool(json, "used", run->suppression_used[i]);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
 static void put_trace(struct json *json, const struct run *run)
 {
 	json_open_flat(json, "trace", '{');
@@ -221,6 +248,7 @@ static void put_run(struct json *json, const struct run *run, const struct run_s
 	json_number(json, "leaked", sums->leaked);
 	json_number(json, "denied", sums->denied);
 	put_settings(json, run);
+	put_suppressions(json, run);
 	put_trace(json, run);
 	json_close(json, '}');
 }
@@ -292,6 +320,7 @@ int run_report(struct run *run)
 	if (run->tracing)
 		end_trace(run, &list);
 	sums = run_sum_up(&list);
+	find_used(run, &list);
 	run_summary(run, &list);
 	written = write_documents(run, &list, &sums);
 	status = exit_status(run, &sums);

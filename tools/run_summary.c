@@ -148,6 +148,17 @@ static void put_unused(struct report_out *out, const struct run *run,
 	text_char(out, '\n');
 }
 
+static void put_unused_suppressions(struct report_out *out, const struct run *run)
+{
+	for (unsigned i = 0; run->suppressions && i < run->suppressions->count; i++) {
+		if (run->suppression_used[i])
+			continue;
+		text_put(out, "cuward: a suppression matched nothing: ");
+		text_clean(out, run->suppressions->rules[i].text, SIZE_MAX);
+		text_char(out, '\n');
+	}
+}
+
 static void put_unreadable(struct report_out *out, const struct ledger_list *list)
 {
 	text_put(out, "cuward: ");
@@ -197,6 +208,8 @@ void run_summary(const struct run *run, const struct ledger_list *list)
 		put_nobody(&out, list);
 	if (first)
 		put_unused(&out, run, first->header);
+	if (users > 0)
+		put_unused_suppressions(&out, run);
 	if (list->unreadable > 0)
 		put_unreadable(&out, list);
 	if (run->tracing)
