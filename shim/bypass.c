@@ -41,6 +41,7 @@ void *bypass_handle;
 
 static struct {
 	bool started;
+	bool first;  /* nobody before us overrides dlsym */
 	bool driver; /* there is one in this process */
 	pid_t pid;   /* the process that loaded us */
 	unsigned long long opened;
@@ -75,8 +76,18 @@ static bool is_behind_libc(void)
 	return false;
 }
 
+static bool is_first_override(void)
+{
+	const struct link_map *map = spaces.base.r_map;
+
+	while (map && map->l_ld != own_dynamic && !library_definition(map, "dlsym"))
+		map = map->l_next;
+	return map && map->l_ld == own_dynamic;
+}
+
 void bypass_start(void)
 {
+	seen.first = is_first_override();
 	seen.pid = getpid();
 	__atomic_store_n(&seen.started, !is_behind_libc(), __ATOMIC_RELEASE);
 }
@@ -244,6 +255,24 @@ static void note_driver(const struct link_map *from, struct walk *walk)
 	}
 }
 
+/*
+ * Behind RTLD_DEEPBIND dlsym is libc's own, and all that is found by it leads around us. Such a library is
+ * given ours, which passes on whatever is not a function of the driver. What is not bound yet may be
+ * given it too: in any other library it will be.
+ */
+static void lead_look_ups(const struct link_map *map, const char *name, void **word, void *user)
+{
+	const void *target = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	bool plain = library_equal(name, "dlsym");
+
+	(void)user;
+	if (!plain && !library_equal(name, "dlvsym"))
+		return;
+	if (target == (plain ? (void *)lookup_next_dlsym : (void *)lookup_next_dlvsym) ||
+		(seen.first && is_unbound(map, target, name)))
+		store(map, word, plain ? (void *)dlsym : (void *)dlvsym);
+}
+
 /* Nothing opened: nothing to do. Nothing closed: what was looked at is still there, and in front. */
 static int look_for_driver(struct dl_phdr_info *info, size_t bytes, void *user)
 {
@@ -257,8 +286,11 @@ static int look_for_driver(struct dl_phdr_info *info, size_t bytes, void *user)
 	if (!from || info->dlpi_subs != seen.closed)
 		from = spaces.base.r_map;
 	note_driver(from, walk);
-	while (from && from->l_next)
+	while (from && from->l_next) {
 		from = from->l_next;
+		if (from->l_ld != own_dynamic && !library_definition(from, "dlsym"))
+			library_imports(from, lead_look_ups, walk);
+	}
 	seen.last = from;
 	seen.opened = info->dlpi_adds;
 	seen.closed = info->dlpi_subs;

@@ -54,6 +54,8 @@ void library_read(const struct link_map *map, struct library_dynamic *dynamic)
 			dynamic->relocations[0] = address(map, entry->d_un.d_ptr);
 		else if (entry->d_tag == DT_RELASZ)
 			dynamic->relocation_bytes[0] = entry->d_un.d_val;
+		else if (entry->d_tag == DT_RELACOUNT)
+			dynamic->relative = entry->d_un.d_val;
 		else if (entry->d_tag == DT_JMPREL)
 			dynamic->relocations[1] = address(map, entry->d_un.d_ptr);
 		else if (entry->d_tag == DT_PLTRELSZ)
@@ -136,6 +138,8 @@ void library_imports(const struct link_map *map, library_visitor *visit, void *u
 		const ElfW(Rela) *one = dynamic.relocations[table];
 		const ElfW(Rela) *end = one + dynamic.relocation_bytes[table] / sizeof(*one);
 
+		if (one && table == 0 && dynamic.relative <= (size_t)(end - one))
+			one += dynamic.relative;
 		for (; one && one < end; one++) {
 			uint32_t symbol = ELF64_R_SYM(one->r_info);
 

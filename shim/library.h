@@ -18,6 +18,7 @@ struct library_dynamic {
 	const uint32_t *sysv_hash;
 	const ElfW(Rela) *relocations[2]; /* data, and functions that may be bound late */
 	size_t relocation_bytes[2];
+	size_t relative; /* so many of the first come first and name nothing */
 };
 
 void library_read(const struct link_map *map, struct library_dynamic *dynamic);

@@ -112,6 +112,10 @@ calls_of() { jq ".processes[0].calls.\"$2\".count // 0" $1.json; }
 # ... and by the driver's log.
 calls_seen() { awk -v s=$2 '$3 == s' $1.calls | wc -l; }
 
+# Queries that frameworks make around everything are counted, errors and all, and not traced.
+traced_errors='[.processes[].calls | to_entries[] |
+	select(.key | test("^cu(PointerGetAttributes?|StreamQuery|EventQuery)$") | not) | .value.errors] | add'
+
 # Whole, nothing lost, one process that ended well and got every name it asked for from us, but those
 # of graphics, which have no hook.
 whole() {
@@ -123,7 +127,7 @@ whole() {
 	ask $1.timeline '.trace | [.lost_events, .damaged, .truncated_processes]' '[0,false,0]'
 	# The trace tells what the driver answered; a refusal is an event of its own.
 	ask $1.timeline '[.processes[] | [.ended, .complete, .errors + ([.devices[].denied] | add)]]' \
-		"[[\"exit\",true,$(jq '[.processes[].calls[].errors] | add' $1.json)]]"
+		"[[\"exit\",true,$(jq "$traced_errors" $1.json)]]"
 }
 
 # both COMMAND...: bare and warded, with the same output, words and calls, and status 0.

@@ -61,11 +61,12 @@ host() {
 	done
 }
 
-@test "look-ups of a plug-in that do not come by us are told" {
+@test "look-ups of a plug-in go by us, however it was opened, or are told" {
 	for end in exit _exit close; do
 		host "0 2" '[]' local lookup-now $end
-		host "0 0" '["deepbind"]' deep lookup-now $end
-		host "0 0" '["deepbind"]' deeplazy lookup-lazy $end
+		host "0 2" '[]' deep lookup-now $end
+		ask '[.calls.cuInit.count, .calls.cuMemAlloc_v2.count, .devices[0].denied]' '[1,2,1]'
+		host "0 2" '[]' deeplazy lookup-lazy $end
 		host "0 0" '["namespace"]' space lookup-now $end
 	done
 }
