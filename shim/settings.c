@@ -31,7 +31,8 @@ void settings_read(void)
 		return;
 	settings.read = true;
 	for (int i = 0; i < SETTING_COUNT; i++) {
-		const char *value = getenv(table[i].variable);
+		/* A set-uid program is not told by its caller what to write where. */
+		const char *value = secure_getenv(table[i].variable);
 		size_t bytes = value ? strlen(value) + 1 : 0;
 
 		/* An empty limit is a mistake to be told, not the absence of one. */

@@ -182,7 +182,7 @@ static struct {
 
 static void find_folder(void)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 	const char *wanted = settings_get(SETTING_dir);
 	char here[PATH_MAX] = "";
 	int length;
@@ -206,6 +206,10 @@ int share_folder(char *why, size_t why_bytes)
 	struct stat status;
 	int fd;
 
+	if (getuid() != geteuid()) {
+		snprintf(why, why_bytes, "a program of two users has no shared folder");
+		return -EPERM;
+	}
 	if (!path[0])
 		find_folder();
 	/* Only once: whoever removes it later wants it gone. */

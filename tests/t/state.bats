@@ -9,6 +9,10 @@ setup() {
 	export CUWARD_MEMORY=8M
 }
 
+teardown() {
+	rm -rf "${copy:-}"
+}
+
 # holds FINDINGS: the limit does, silently, and the report says what is wrong with the folder.
 holds() {
 	guest 0 "$play" init device 0 alloc 4M refused 5M free 0 alloc 8M refused 1
@@ -160,7 +164,7 @@ good='[]' bad='["share-unavailable"]'
 
 # As a user who is not root, from copies that user can read.
 @test "a folder that cannot be read" {
-	local as=() copy
+	local as=()
 	copy=$(mktemp -d /tmp/cuward-test-XXXXXX)
 	chmod 755 "$copy"
 	cp "$shim" "$play" "$B/sim/libcuda.so.1" "$copy"
@@ -178,7 +182,6 @@ good='[]' bad='["share-unavailable"]'
 		[ $mode != 700 ] || expected=$good
 		ask '[.findings[].code | select(test("share"))]' "$expected" "$copy/r.json"
 	done
-	rm -rf "$copy"
 }
 
 @test "a file system that cannot be written" {

@@ -1,0 +1,263 @@
+#!/usr/bin/env bats
+# The guest is unharmed: output, status, files and state are the same bare and under the preload.
+
+load guest
+
+setup() {
+	guest_setup
+	export CUWARD_MEMORY=4M
+}
+
+teardown() {
+	rm -rf "${there:-}"
+}
+
+# outcome FILE COMMAND...: everything COMMAND says, its status, and the files it leaves.
+outcome() {
+	local status=0
+	rm -rf work
+	mkdir work
+	(cd work && exec "${@:2}") >"$1.out" 2>"$1.err" </dev/null || status=$?
+	echo "status $status" >>"$1.out"
+	(cd work && find . -type f -printf '%P %m\n' -exec cat {} + | sort) >"$1.files" 2>/dev/null
+}
+
+# same COMMAND...: with the preload as without. It must say something, or leave a file.
+same() {
+	outcome bare "$@"
+	LD_PRELOAD=$shim outcome with "$@"
+	local what
+	for what in out err files; do
+		diff -a bare.$what with.$what || { echo "$*: $what"; false; }
+	done
+	[ "$(cat bare.out bare.err bare.files | wc -l)" -gt "${least:-0}" ]
+}
+
+# ---- programs that have nothing to do with CUDA ----
+
+@test "shells, tools, interpreters" {
+	same true
+	same false
+	same ls -la /etc
+	same bash -c 'echo $((1 + 1)); (exit 3); echo $?; cat <(echo sub) | tr a-z A-Z; kill -TERM $$'
+	same bash -c 'for i in {1..30}; do /bin/echo $i & done | sort'
+	same sh -c 'ls /nowhere'
+	same find /etc -maxdepth 1 -name 'p*'
+	same sh -c 'echo data | gzip -n | gunzip'
+	same awk 'BEGIN { print 1 / 3; "date +%Y" | getline y; print y }'
+	same perl -e 'use POSIX; $SIG{USR1} = sub { print "usr1\n" }; kill "USR1", $$; if (fork == 0) { exit 7 }
+		wait; print $? >> 8, "\n"; printf "%o\n", umask; die "the end\n"'
+	same python3 -c 'import sys, os, threading, subprocess, ctypes
+t = threading.Thread(target=print, args=("thread",)); t.start(); t.join()
+print(subprocess.run(["sh", "-c", "exit 4"]).returncode)
+print(ctypes.CDLL(None).strlen(b"four"))
+pid = os.fork()
+if pid == 0: os._exit(9)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])); sys.exit(5)'
+	same python3 -c 'import multiprocessing as m
+if __name__ == "__main__":
+    with m.get_context("fork").Pool(2) as p: print(p.map(abs, [-1, -2, -3]))'
+}
+
+@test "compilers" {
+	echo 'int main(void) { return 42; }' >p.c
+	same gcc -O2 -frandom-seed=1 -c -o p.o "$PWD/p.c"
+	same gcc -o p "$PWD/p.c"
+	same gcc -c "$PWD/absent.c"
+	same make -f - <<<'all: ; @echo made'
+}
+
+@test "virtual machines" {
+	command -v java >/dev/null || command -v node >/dev/null || skip "neither java nor node here"
+	if command -v java >/dev/null; then
+		same java -Xshare:auto -XX:+UseSerialGC -version
+	fi
+	if command -v node >/dev/null; then
+		same node -e 'console.log([3, 1, 2].sort(), process.argv.length);
+			require("child_process").execSync("true"); process.exitCode = 6'
+	fi
+}
+
+@test "the loader and the C library as programs" {
+	local loader libc
+	loader=$(readelf -l "$(type -P true)" | sed -n 's/.*interpreter: \(.*\)\]/\1/p')
+	libc=$(ldd "$(type -P true)" | awk '/libc\.so/ { print $3 }')
+	same "$libc"
+	same "$loader" --version
+	same "$loader" "$(type -P echo)" hello
+	# --list shows the preload itself, and nothing else is new.
+	"$loader" --list "$(type -P true)" | awk '{ print $1 }' >bare
+	LD_PRELOAD=$shim "$loader" --list "$(type -P true)" | awk '{ print $1 }' | grep -vxF "$shim" >with
+	diff bare with
+}
+
+@test "an empty environment" {
+	# shellcheck disable=SC2016
+	for program in "$(type -P true)" "$(type -P ls)" "$BASH"; do
+		[ "$(env -i LD_PRELOAD="$shim" "$program" </dev/null 2>&1)" = \
+			"$(env -i "$program" </dev/null 2>&1)" ]
+	done
+	env -i LD_PRELOAD="$shim" LD_LIBRARY_PATH="$B/sim" CUWARD_DIR="$CUWARD_DIR" \
+		"$apps/play" init device 0 alloc 4M free 0
+}
+
+# ---- CUDA programs with habits ----
+
+# habit NAME: before its first CUDA call, and after.
+habit() {
+	least=1
+	same "$apps/manners" "$@"
+	same "$apps/manners" "$@" used
+	grep -q '^status 0$' bare.out
+}
+
+@test "errno, rounding, umask" {
+	habit errno
+	habit rounding
+	habit umask
+}
+
+@test "signal handlers, restarted calls, handlers that call the driver" {
+	habit handlers
+	habit restart
+	habit storm
+	# And no allocation was lost count of.
+	guest 0 "$apps/manners" storm
+	[[ $output == "failed 0, in handlers 0, enough 1"* ]]
+	ask '[.memory.device.live, .devices[0].used_bytes, .memory.device.allocs - .memory.device.frees]' '[0,0,0]'
+	ask '.calls.cuMemAlloc_v2.count == .memory.device.allocs and .memory.device.allocs >= 160000' true
+}
+
+@test "children of every kind" {
+	habit children
+}
+
+@test "descriptors closed, reused, and run out of" {
+	habit descriptors
+	habit few
+}
+
+@test "small stacks, cancelled threads" {
+	habit stack
+	export CUWARD_SIM_KERNEL_NS=endless=never
+	habit cancel
+}
+
+@test "a sandbox that forbids files" {
+	unset CUWARD_SIM_TRUTH
+	habit sandbox
+	CUWARD_MEMORY=3M LD_PRELOAD=$shim "$apps/manners" sandbox >said
+	[ "$(sed -n 2p said)" = 2 ]
+}
+
+@test "the environment is read once" {
+	least=1
+	same "$apps/manners" environment
+	same "$apps/manners" environment used
+}
+
+@test "the end: in a thread, with status 300" {
+	least=3
+	same "$apps/manners" end
+	grep -q '^status 44$' bare.out
+}
+
+@test "a set-uid program is left alone, also where everybody is preloaded" {
+	[ "$(id -u)" = 0 ] || skip "only root can make one"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	there=$(mktemp -d /tmp/cuward-test-XXXXXX)
+	chmod 755 "$there"
+	cp "$apps/play" "$B/sim/libcuda.so.1" "$shim" "$there"
+	cp "$apps/play" "$there/suid"
+	chown 12345 "$there/suid"
+	chmod 4755 "$there/suid"
+	mkdir -m 777 "$there/out"
+	cp -a /etc etc
+	echo "$there/libcuward.so" >etc/ld.so.preload
+	echo "$there" >etc/ld.so.conf.d/00-test.conf
+	export CUWARD_MEMORY=1M CUWARD_DIR=$there/out/state CUWARD_REPORT=$there/out/r.json
+	unset CUWARD_SIM_TRUTH
+	# The same program without the bit shows that the preload is there, and works.
+	unshare -m sh -c "mount --bind etc /etc && ldconfig -C '$PWD/cache' -f etc/ld.so.conf &&
+		cp cache /etc/ld.so.cache && '$there/play' init device 0 alloc 1M refused 1"
+	[ -s "$there/out/r.json" ] && [ -d "$there/out/state" ]
+	rm -rf "$there"/out/*
+	unshare -m sh -c "mount --bind etc /etc && exec '$there/suid' init device 0 alloc 4M say done" >said 2>&1
+	cat said
+	[ "$(cat said)" = done ]
+	[ -z "$(ls "$there/out")" ]
+}
+
+# ---- other ways to be in a process ----
+
+@test "without anything but libc" {
+	[ "$(id -u)" = 0 ] || skip "only root can change the root"
+	local file
+	mkdir -p root/lib
+	for file in /bin/true /bin/echo /bin/env $(ldd /bin/true /bin/echo /bin/env | grep -o '/[^ ]*'); do
+		[ -f "$file" ] || continue
+		mkdir -p "root/$(dirname "$file")"
+		cp -L "$file" "root/$file"
+	done
+	cp "$shim" root/libcuward.so
+	run chroot root /bin/env LD_PRELOAD=/libcuward.so CUWARD_MEMORY=1G /bin/true
+	[ "$status" -eq 0 ] && [ -z "$output" ] || { echo "$status $output"; false; }
+	run chroot root /bin/env LD_PRELOAD=/libcuward.so CUWARD_MEMORY=1G /bin/echo hello
+	[ "$status" -eq 0 ] && [ "$output" = hello ]
+}
+
+@test "opened late, after forty libraries that are heavy on TLS" {
+	local i
+	for i in {1..40}; do
+		printf '__thread char room_%d[%d]; __thread long quick_%d __attribute__((tls_model("%s")));
+			long touch_%d(void) { room_%d[1] = 1; return quick_%d++; }' \
+			$i $([ $i -le 8 ] && echo 8 || echo 4000) $i "$([ $i -le 8 ] && echo initial-exec || echo global-dynamic)" $i $i $i >tls.c
+		$CC -fPIC -shared -o "tls$i.so" tls.c
+	done
+	cat >late.c <<-'C'
+		#include <dlfcn.h>
+		#include <stdio.h>
+		int main(int argc, char **argv)
+		{
+			char name[40];
+			for (int i = 1; i <= 40; i++) {
+				void *one;
+				sprintf(name, "./tls%d.so", i);
+				if (!(one = dlopen(name, RTLD_NOW))) { puts(dlerror()); return 1; }
+				sprintf(name, "touch_%d", i);
+				((long (*)(void))dlsym(one, name))();
+			}
+			void *late = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+			if (argc > 1 && !late) { puts(dlerror()); return 2; }
+			void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+			void *from = late ? late : driver;
+			unsigned long pointer;
+			int r = ((int (*)(int))dlsym(from, "cuInit"))(0);
+			r |= ((int (*)(void *, int))dlsym(from, "cuDevicePrimaryCtxRetain"))(&context, 0);
+			r |= ((int (*)(void *))dlsym(from, "cuCtxSetCurrent"))(context);
+			printf("%d %d\n", r, ((int (*)(void *, long))dlsym(from, "cuMemAlloc_v2"))(&pointer, 8 << 20));
+			return 0;
+		}
+	C
+	$CC -w -o late late.c -ldl
+	[ "$(./late)" = "0 0" ] || { ./late; false; }
+	[ "$(LD_PRELOAD=$shim ./late)" = "0 2" ]
+	[ "$(./late "$shim")" = "0 2" ]
+	[ -z "$(readelf -d "$shim" "$B"/libcuward-lttng.so 2>/dev/null | grep STATIC_TLS)" ]
+	[ -z "$(readelf -lW "$shim" | awk '$1 == "TLS" && strtonum($6) > 64')" ]
+}
+
+# In the parent, in the child, in both.
+@test "switched off for one program" {
+	export CUWARD_REPORT=$PWD/r-%p.json
+	LD_PRELOAD=$shim CUWARD_DISABLE=1 "$apps/play" init device 0 alloc 8M \
+		sh "CUWARD_DISABLE=0 $apps/play init device 0 alloc 1M refused 4M"
+	[ "$(cat r-*.json | jq -s -c 'map(.processes[0].calls.cuMemAlloc_v2.count)')" = '[2]' ]
+	rm r-*.json
+	LD_PRELOAD=$shim "$apps/play" init device 0 alloc 1M refused 4M \
+		sh "CUWARD_DISABLE=1 $apps/play init device 0 alloc 8M"
+	[ "$(cat r-*.json | jq -s -c 'map(.processes[0].calls.cuMemAlloc_v2.count)')" = '[2]' ]
+	rm r-*.json
+	LD_PRELOAD=$shim CUWARD_DISABLE=1 "$apps/play" init device 0 alloc 8M sh "$apps/play init device 0 alloc 8M"
+	[ ! -e "$(echo r-*.json)" ]
+}
