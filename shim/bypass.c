@@ -256,9 +256,9 @@ static void note_driver(const struct link_map *from, struct walk *walk)
 }
 
 /*
- * Behind RTLD_DEEPBIND dlsym is libc's own, and all that is found by it leads around us. Such a library is
- * given ours, which passes on whatever is not a function of the driver. What is not bound yet may be
- * given it too: in any other library it will be.
+ * Behind RTLD_DEEPBIND dlsym is libc's own, and all that is found by it leads around us. Such a
+ * library is given ours, which passes on whatever is not a function of the driver. What is not bound
+ * yet may be given it too: in any other library it will be.
  */
 static void lead_look_ups(const struct link_map *map, const char *name, void **word, void *user)
 {

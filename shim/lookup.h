@@ -14,7 +14,8 @@ void *lookup_real(void *handle, const char *name);
 
 /* That dlsym itself. */
 extern void *(*lookup_next_dlsym)(void *, const char *) __attribute__((visibility("hidden")));
-extern void *(*lookup_next_dlvsym)(void *, const char *, const char *) __attribute__((visibility("hidden")));
+extern void *(*lookup_next_dlvsym)(void *, const char *, const char *)
+	__attribute__((visibility("hidden")));
 
 /*
  * A module of the process that defines this name, however it was opened; and another name in the same
