@@ -178,6 +178,8 @@ install: all ## install to $(DESTDIR)$(prefix)
 	install -m 644 $(manuals) $(DESTDIR)$(mandir)/man1/
 	install -m 644 tools/share/cuward.bash-completion $(DESTDIR)$(prefix)/share/bash-completion/completions/cuward
 	install -m 644 include/cuward/cuward.h $(DESTDIR)$(prefix)/include/cuward/
+	install -d $(DESTDIR)$(prefix)/share/cuward
+	install -m 644 tools/share/pytest_cuward.py tools/share/github-leaks.yml $(DESTDIR)$(prefix)/share/cuward/
 
 clean: ## remove everything made
 	rm -rf build

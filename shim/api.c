@@ -9,6 +9,7 @@
 
 #include "growth.h"
 #include "guest.h"
+#include "quota.h"
 
 /* Write KEY=VALUE over an entry of that key in "A=1,B=2", or behind the last. False: no room. */
 static bool put(char *labels, size_t bytes, const char *key, const char *value)
@@ -66,4 +67,31 @@ __attribute__((visibility("default"))) int cuward_label(const char *key, const c
 	if (!stored)
 		errno = ENOSPC;
 	return stored ? 0 : -1;
+}
+
+/* Without an allocation there is nothing to tell, and nothing to start for it. */
+static uint64_t held(void)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < guest.device_count; i++)
+		bytes += quota_used(guest.devices[i].word);
+	return bytes;
+}
+
+__attribute__((visibility("default"))) uint64_t cuward_live_bytes(void)
+{
+	return held();
+}
+
+__attribute__((visibility("default"))) uint64_t cuward_peak_bytes(void)
+{
+	uint64_t now = held(), peak = __atomic_load_n(&guest.window_peak, __ATOMIC_RELAXED);
+
+	return peak > now ? peak : now;
+}
+
+__attribute__((visibility("default"))) void cuward_reset_peak(void)
+{
+	__atomic_store_n(&guest.window_peak, held(), __ATOMIC_RELAXED);
 }

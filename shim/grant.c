@@ -226,6 +226,8 @@ hot void count_live(struct grant *grant, enum cuward_kind kind)
 			raise_to(&device->ledger->peak_bytes, used);
 		for (uint32_t i = 0; i < guest.device_count; i++)
 			held += quota_used(guest.devices[i].word);
+		if (unlikely(held > __atomic_load_n(&guest.window_peak, __ATOMIC_RELAXED)))
+			raise_to(&guest.window_peak, held);
 	}
 	/* No kind holds more than all together: mostly this comparison says there is no new peak. */
 	if (!grant->charged ||
