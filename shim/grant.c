@@ -59,7 +59,8 @@ hot void fill_record(const struct grant *grant, const struct grant_request *requ
 	record->device = request->device < 0 ? UINT8_MAX : request->device;
 	set_field(&record->flags, (grant->charged ? RECORD_CHARGED : 0) |
 		(request->context ? RECORD_CONTEXT_OWNED : 0) |
-		(grant->limited ? RECORD_CLASS_LIMITED : 0));
+		(grant->limited ? RECORD_CLASS_LIMITED : 0) |
+		(request->pooled && grant->charged ? RECORD_IN_POOL : 0));
 	record->pending = 0;
 	record->refs = 1;
 	record->mappings = 0;
@@ -209,18 +210,22 @@ static __attribute__((noinline)) void note_kind_peak(enum cuward_kind kind)
 		raise_to(&guest.header->kind_peak_bytes[kind], live);
 }
 
-hot void count_live(struct grant *grant, enum cuward_kind kind)
+hot void count_live(struct grant *grant, const struct ledger_record *record)
 {
+	enum cuward_kind kind = record->kind;
 	struct ledger_thread *counts = grant->thread->counts;
 	uint64_t held = 0;
 
 	counts->allocs[kind]++;
 	add_own(&counts->bytes[kind], grant->bytes);
-	if (unlikely(guest.policy.pools_reserved && kind == KIND_POOL && grant->device >= 0))
-		__atomic_fetch_add(&guest.devices[grant->device].pool_bytes, grant->bytes, __ATOMIC_RELAXED);
-	if (grant->charged) {
+	if (likely(grant->charged)) {
 		struct guest_device *device = &guest.devices[grant->device];
 		uint64_t used = quota_used(device->word);
+
+		if (unlikely(record->flags & RECORD_IN_POOL))
+			__atomic_fetch_add(&device->pool_bytes, grant->bytes, __ATOMIC_RELAXED);
+		if (unlikely(record->time_ns >= device->next_sample_ns))
+			overhead_sample(grant->device);
 
 		if (used > __atomic_load_n(&device->ledger->peak_bytes, __ATOMIC_RELAXED))
 			raise_to(&device->ledger->peak_bytes, used);
@@ -264,13 +269,11 @@ CUresult grant_close(struct grant *grant, CUresult result, uint64_t handle)
 		return result;
 	record = ledger_record(grant->record);
 	stale = ledger_commit(grant->record, handle);
-	count_live(grant, record->kind);
+	count_live(grant, record);
 	growth_taken(record);
 	/* The driver hands out what we thought was taken: that memory went with its context. */
 	if (unlikely(stale != LEDGER_NO_RECORD))
 		account_gone(grant->thread, stale);
-	if (unlikely(grant->charged && record->time_ns >= guest.devices[grant->device].next_sample_ns))
-		overhead_sample(grant->device);
 	if (unlikely(trace_on))
 		trace_grant(grant, record);
 	return result;
@@ -363,11 +366,8 @@ static __attribute__((noinline)) void trace_gone(struct thread *thread,
 
 static __attribute__((noinline)) void pool_freed(const struct ledger_record *record)
 {
-	if (record->class == CLASS_MEMORY && record->kind == KIND_POOL && record->device != UINT8_MAX) {
-		__atomic_fetch_sub(&guest.devices[record->device].pool_bytes, record->bytes,
-			__ATOMIC_RELAXED);
-		pool_look(record->device);
-	}
+	__atomic_fetch_sub(&guest.devices[record->device].pool_bytes, record->bytes, __ATOMIC_RELAXED);
+	pool_look(record->device);
 }
 
 hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
@@ -375,11 +375,11 @@ hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 	struct ledger_record *record = ledger_record(number);
 
 	/* First what its pool keeps of it, then the credit: never less than the truth. */
-	if (unlikely(guest.policy.pools_reserved))
+	if (unlikely(record->flags & RECORD_IN_POOL))
 		pool_freed(record);
-	if (record->flags & RECORD_CHARGED)
+	if (likely(record->flags & RECORD_CHARGED))
 		quota_give_back(guest.devices[record->device].word, record->bytes);
-	else if (unlikely(record->flags & RECORD_CLASS_LIMITED))
+	else if (record->flags & RECORD_CLASS_LIMITED)
 		quota_give_back(&guest.kinds[record->kind].word, record->bytes);
 	if (likely(record->class != CLASS_OBJECT)) {
 		thread->counts->frees[record->kind]++;

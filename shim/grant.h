@@ -35,6 +35,7 @@ struct grant_request {
 	int device;        /* index, -1 unknown */
 	CUcontext context; /* that owns it, NULL if none does */
 	bool charged;      /* counts against the device's limit */
+	bool pooled;       /* and so does what its pool keeps of it */
 	uint64_t stream;
 };
 

@@ -54,6 +54,7 @@ static CUresult open_async(struct grant *grant, size_t bytes, CUstream stream, b
 		pool_describe(pool, &request);
 	if (request.device < 0 && request.kind == KIND_POOL)
 		request.device = stream_device(stream);
+	request.pooled = request.kind == KIND_POOL && unlikely(guest.policy.pools_reserved);
 	return grant_open_for(grant, &request);
 }
 

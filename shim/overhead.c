@@ -9,6 +9,10 @@
 #include "pool.h"
 
 #define SAMPLE_EVERY_NS 1000000000ull
+/* A sample makes system calls: this many allocations share one, or ten seconds. */
+#define SAMPLE_ALLOCATIONS 256u
+/* Others may have changed what they hold: what differs by more is looked at afresh. */
+#define SURPRISE (4ll << 20)
 #define FIRST_CONTEXT_MAX (1ll << 30)
 #define UNTRACKED_WORTH_TELLING (32ll << 20)
 
@@ -31,19 +35,29 @@ static int64_t tracked(int device)
 
 	if (guest.policy.overhead == OVERHEAD_SHOW && on->ledger->overhead_bytes > 0)
 		bytes += on->ledger->overhead_bytes;
-	return bytes + (guest.slot ? peers_hold(on->ledger->slot_device, guest.header->slot) : 0);
+	return bytes + on->peer_bytes;
+}
+
+static void ask_peers(struct guest_device *on)
+{
+	if (guest.slot)
+		on->peer_bytes = peers_hold(on->ledger->slot_device, guest.header->slot);
 }
 
 /* Less than nothing is possible: requests in flight are tracked and not given out yet. */
 static int64_t learn(int device, uint64_t used_bytes)
 {
 	struct guest_device *on = &guest.devices[device];
-	int64_t unattributed = used_bytes - tracked(device);
+	int64_t unattributed;
+
+	ask_peers(on);
+	unattributed = used_bytes - tracked(device);
 
 	__atomic_store_n(&on->unattributed, unattributed, __ATOMIC_RELAXED);
 	__atomic_store_n(&on->ledger->untracked_bytes, unattributed > 0 ? unattributed : 0,
 		__ATOMIC_RELAXED);
 	on->next_sample_ns = guest_realtime_ns() + SAMPLE_EVERY_NS;
+	on->due = 0;
 	return unattributed;
 }
 
@@ -172,16 +186,28 @@ void overhead_now_current(void)
 
 void overhead_sample(int device)
 {
+	struct guest_device *on = &guest.devices[device];
+	uint64_t now = guest_realtime_ns();
 	int64_t unattributed;
 
-	guest.devices[device].next_sample_ns = guest_realtime_ns() + SAMPLE_EVERY_NS;
+	if (on->next_sample_ns && ++on->due < SAMPLE_ALLOCATIONS &&
+	    now < on->next_sample_ns + 9 * SAMPLE_EVERY_NS)
+		return;
+	on->next_sample_ns = now + SAMPLE_EVERY_NS;
 	if (current_device() == device && ask(device, &unattributed))
 		tell(device, unattributed);
 }
 
 void overhead_learn(int device, uint64_t free_bytes, uint64_t total_bytes)
 {
-	if (device >= 0 && free_bytes <= total_bytes)
+	struct guest_device *on = &guest.devices[device];
+	int64_t change;
+
+	if (device < 0 || free_bytes > total_bytes)
+		return;
+	change = on->unattributed == INT64_MIN ? INT64_MAX :
+		(int64_t)(total_bytes - free_bytes) - tracked(device) - on->unattributed;
+	if (change > SURPRISE || change < -SURPRISE)
 		tell(device, learn(device, total_bytes - free_bytes));
 }
 

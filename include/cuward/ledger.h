@@ -163,6 +163,7 @@ enum {
 	RECORD_CHARGED = 1u << 0,       /* its bytes are in the device's word */
 	RECORD_CONTEXT_OWNED = 1u << 1, /* destroyed with its context */
 	RECORD_CLASS_LIMITED = 1u << 2, /* its bytes count against the limit of its kind */
+	RECORD_IN_POOL = 1u << 3,       /* of a pool that is charged for what it keeps */
 };
 
 struct ledger_record {
