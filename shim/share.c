@@ -40,11 +40,28 @@ static struct {
 
 /* ---- memory ---- */
 
-void *share_map(int fd, uint64_t offset, size_t bytes)
+/*
+ * Windows are large and hold little. A program that keeps all its future memory in core (mlockall) would
+ * have every page of them there at once, unless they can only be touched once that is off.
+ */
+static void *map(size_t bytes, int flags, int fd, uint64_t offset)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, offset);
+	void *memory = mmap(NULL, bytes, PROT_NONE, flags | MAP_NORESERVE, fd, offset);
 
 	if (memory == MAP_FAILED)
+		return NULL;
+	munlock(memory, bytes);
+	if (mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0)
+		return memory;
+	munmap(memory, bytes);
+	return NULL;
+}
+
+void *share_map(int fd, uint64_t offset, size_t bytes)
+{
+	void *memory = map(bytes, MAP_SHARED, fd, offset);
+
+	if (!memory)
 		return NULL;
 	madvise(memory, bytes, MADV_DONTFORK);
 	madvise(memory, bytes, MADV_DONTDUMP);
@@ -53,10 +70,7 @@ void *share_map(int fd, uint64_t offset, size_t bytes)
 
 void *share_private(size_t bytes)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
+	return map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 void share_private_done(void *memory, size_t bytes)

@@ -5,6 +5,7 @@
  */
 #include <cuda.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <fenv.h>
 #include <limits.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -392,6 +394,101 @@ static void see_sandbox(void)
 	printf("%d\n", use());
 }
 
+static long resident_kib(void)
+{
+	char line[200];
+	long kib = -1;
+	FILE *status = fopen("/proc/self/status", "r");
+
+	while (status && fgets(line, sizeof(line), status))
+		sscanf(line, "VmRSS: %ld", &kib);
+	fclose(status);
+	return kib;
+}
+
+/* All its memory stays in core, whatever is mapped later. */
+static void see_locked(void)
+{
+	int version = 0;
+	long before = resident_kib();
+
+	printf("%d ", mlockall(MCL_FUTURE));
+	cuDriverGetVersion(&version);
+	printf("%d %s\n", version, resident_kib() - before < 16384 ? "little" : "a lot");
+	munlockall();
+}
+
+/* Threads are inside calls, at any place there, while others fork. */
+static volatile int stop;
+
+static void *churn(void *unused)
+{
+	CUdeviceptr pointers[4];
+
+	cuCtxSetCurrent(context);
+	while (!stop) {
+		for (int i = 0; i < 4; i++)
+			cuMemAlloc(&pointers[i], 4096 << i);
+		for (int i = 0; i < 4; i++)
+			cuMemFree(pointers[i]);
+	}
+	return unused;
+}
+
+/* Children of those find the books closed and empty, and no lock held. */
+static void see_forks(void)
+{
+	pthread_t threads[4];
+	int status, good = 0, version;
+
+	start();
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, churn, NULL);
+	for (int i = 0; i < 40; i++) {
+		pid_t child = i % 2 ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+		if (child == 0) {
+			alarm(20);
+			status = cuDriverGetVersion(&version) || version == 0;
+			i % 2 ? _exit(status) : (void)syscall(SYS_exit_group, status);
+		}
+		waitpid(child, &status, 0);
+		good += status == 0;
+	}
+	stop = 1;
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	printf("%d children\n", good);
+}
+
+/* A sampling profiler: SIGPROF at any instruction, and a walk up the stack from there. */
+static void sample(int number)
+{
+	void *frames[64];
+
+	if (backtrace(frames, 64) > 0)
+		caught[number]++;
+}
+
+static void see_profiler(void)
+{
+	struct itimerval every = { { 0, 1000 }, { 0, 1000 } };
+	struct sigaction action = { .sa_handler = sample, .sa_flags = SA_RESTART };
+	CUdeviceptr pointer;
+	void *frame;
+	int failed = 0;
+
+	start();
+	backtrace(&frame, 1); /* it loads a library the first time */
+	sigaction(SIGPROF, &action, NULL);
+	setitimer(ITIMER_PROF, &every, NULL);
+	for (long i = 0; caught[SIGPROF] < 20 && i < 1000000000; i++)
+		failed += cuMemAlloc(&pointer, 4096) || cuMemFree(pointer);
+	memset(&every, 0, sizeof(every));
+	setitimer(ITIMER_PROF, &every, NULL);
+	printf("failed %d, enough %d\n", failed, caught[SIGPROF] >= 20);
+}
+
 static void leave(void)
 {
 	printf("handler %d\n", (int)cuCtxSetCurrent(context));
@@ -428,7 +525,7 @@ static const struct {
 	{ "restart", see_restart }, { "storm", see_storm }, { "children", see_children },
 	{ "descriptors", see_descriptors }, { "umask", see_umask }, { "stack", see_small_stack },
 	{ "cancel", see_cancel }, { "environment", see_environment }, { "few", see_few_descriptors },
-	{ "sandbox", see_sandbox }, { "end", see_end },
+	{ "sandbox", see_sandbox }, { "end", see_end }, { "locked", see_locked }, { "forks", see_forks }, { "profiler", see_profiler },
 };
 
 int main(int argc, char **argv)

@@ -132,6 +132,17 @@ habit() {
 	habit children
 }
 
+@test "forks while threads are inside calls; a sampling profiler" {
+	habit forks
+	habit profiler
+	CUWARD_SIM_POISON_FORK=0 habit children
+}
+
+@test "all memory locked" {
+	habit locked
+	grep -q '^0 [0-9]* little$' bare.out
+}
+
 @test "descriptors closed, reused, and run out of" {
 	habit descriptors
 	habit few
