@@ -307,19 +307,38 @@ int guest_device_index(CUdevice handle)
 }
 
 /* Beyond the table a green context counts as the owner of its memory, which then is never swept. */
-void guest_is_green(CUcontext context, int device)
+void guest_is_green(CUcontext context, CUgreenCtx green, int device)
 {
+	struct guest_green *place = NULL;
+
 	lock_take(&guest.lock);
-	for (uint32_t i = 0; i <= guest.green_count && i < GREENS_MAX; i++) {
-		if (i < guest.green_count && guest.greens[i].context != context)
-			continue;
-		guest.greens[i] = (struct guest_green){ context, device };
-		if (i == guest.green_count)
-			__atomic_store_n(&guest.green_count, i + 1, __ATOMIC_RELEASE);
-		break;
+	for (uint32_t i = 0; i < GREENS_MAX; i++) {
+		struct guest_green *one = &guest.greens[i];
+
+		if (!place && !one->context)
+			place = one;
+		if (one->context == context)
+			place = one;
+	}
+	if (place) {
+		place->green = green;
+		place->device = device;
+		__atomic_store_n(&place->context, context, __ATOMIC_RELEASE);
+		if (place - guest.greens >= guest.green_count)
+			__atomic_store_n(&guest.green_count, place - guest.greens + 1, __ATOMIC_RELEASE);
 	}
 	lock_give_back(&guest.lock);
 	__atomic_add_fetch(&guest.epoch, 1, __ATOMIC_ACQ_REL);
+}
+
+void guest_green_gone(CUgreenCtx green)
+{
+	lock_take(&guest.lock);
+	for (uint32_t i = 0; i < guest.green_count; i++) {
+		if (guest.greens[i].green == green)
+			__atomic_store_n(&guest.greens[i].context, NULL, __ATOMIC_RELEASE);
+	}
+	lock_give_back(&guest.lock);
 }
 
 static CUcontext owner_of(CUcontext context)
@@ -327,7 +346,7 @@ static CUcontext owner_of(CUcontext context)
 	uint32_t count = __atomic_load_n(&guest.green_count, __ATOMIC_ACQUIRE);
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (guest.greens[i].context == context)
+		if (__atomic_load_n(&guest.greens[i].context, __ATOMIC_ACQUIRE) == context)
 			return guest.devices[guest.greens[i].device].primary;
 	}
 	return context;

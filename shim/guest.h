@@ -64,7 +64,8 @@ struct guest_pool {
 #define GREENS_MAX 64u
 
 struct guest_green {
-	CUcontext context;
+	CUcontext context; /* NULL: it was destroyed, the place is free */
+	CUgreenCtx green;
 	int device;
 };
 
@@ -158,7 +159,9 @@ int guest_device_index(CUdevice handle);
 int guest_context_device(struct thread *thread, CUcontext context);
 
 /* This context is a green one of that device: what is made in it belongs to the primary context. */
-void guest_is_green(CUcontext context, int device);
+void guest_is_green(CUcontext context, CUgreenCtx green, int device);
+/* It is no more. */
+void guest_green_gone(CUgreenCtx green);
 
 /* Device of the context that is current on this thread, and the one that owns what is made; -1, NULL. */
 hot int guest_current_device(struct thread *thread, CUcontext *context)

@@ -52,7 +52,8 @@ static CUresult open_async(struct grant *grant, size_t bytes, CUstream stream, b
 		guest_attach();
 	if (pool)
 		pool_describe(pool, &request);
-	if (request.device < 0 && request.kind == KIND_POOL)
+	/* Managed memory of no preferred place is somewhere all the same: where it is used first. */
+	if (request.device < 0 && request.kind != KIND_PINNED)
 		request.device = stream_device(stream);
 	request.pooled = request.kind == KIND_POOL && unlikely(guest.policy.pools_reserved);
 	return grant_open_for(grant, &request);

@@ -265,13 +265,39 @@ CUresult on_cuCtxSetLimit(CUlimit limit, size_t value)
 
 /* ---- green contexts: a part of the primary one, which owns whatever is made in them ---- */
 
+/* The green context holds the primary one, which may be new to us: whoever else has it told nobody. */
+static void learn_primary(CUdevice handle)
+{
+	int device = guest_device_index(handle);
+	CUcontext context;
+
+	if (device < 0 || __atomic_load_n(&guest.devices[device].primary, __ATOMIC_ACQUIRE) ||
+	    real.cuDevicePrimaryCtxRetain(&context, handle) != CUDA_SUCCESS)
+		return;
+	__atomic_store_n(&guest.devices[device].primary, context, __ATOMIC_RELEASE);
+	real.cuDevicePrimaryCtxRelease_v2(handle);
+}
+
+/* As a CUcontext it may become current by ways that we do not see. */
+static void learn_face(CUgreenCtx green, CUdevice handle)
+{
+	int device = guest_device_index(handle);
+	CUcontext context;
+
+	if (device >= 0 && real.cuCtxFromGreenCtx(&context, green) == CUDA_SUCCESS)
+		guest_is_green(context, green, device);
+}
+
 CUresult on_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 {
 	uint64_t began_ns = traced_begin();
 	CUresult result = real.cuGreenCtxCreate(phCtx, desc, dev, flags);
 
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		learn_primary(dev);
+		learn_face(*phCtx, dev);
 		grant_object_created(OBJECT_GREEN_CONTEXT, (uint64_t)*phCtx, guest_device_index(dev), NULL);
+	}
 	return traced_end(CALL_cuGreenCtxCreate, result, began_ns);
 }
 
@@ -284,7 +310,7 @@ CUresult on_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 
 	if (result == CUDA_SUCCESS && grant_object_find(OBJECT_GREEN_CONTEXT, (uint64_t)hCtx, &green) &&
 	    green.device != UINT8_MAX)
-		guest_is_green(*pContext, green.device);
+		guest_is_green(*pContext, hCtx, green.device);
 	return traced_end(CALL_cuCtxFromGreenCtx, result, began_ns);
 }
 
@@ -313,9 +339,11 @@ CUresult on_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsi
 	return traced_end(CALL_cuGreenCtxStreamCreate, result, began_ns);
 }
 
+/* With the last one the primary context may go, and all that was made in either. */
 CUresult on_cuGreenCtxDestroy(CUgreenCtx hCtx)
 {
-	struct ledger_record record;
+	uint32_t epoch = grant_sweep_epoch();
+	struct ledger_record record = { .device = UINT8_MAX };
 	bool left_streams = grant_object_find(OBJECT_GREEN_CONTEXT, (uint64_t)hCtx, &record) &&
 		record.mappings > 0;
 	struct release release;
@@ -323,10 +351,13 @@ CUresult on_cuGreenCtxDestroy(CUgreenCtx hCtx)
 
 	grant_object_open(&release, OBJECT_GREEN_CONTEXT, (uint64_t)hCtx);
 	result = release_close(&release, real.cuGreenCtxDestroy(hCtx));
-	if (result == CUDA_SUCCESS) {
-		if (left_streams)
-			guest_find(FINDING_GREEN_CONTEXT);
-		grant_sweep_epoch();
-	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (left_streams)
+		guest_find(FINDING_GREEN_CONTEXT);
+	guest_green_gone(hCtx);
+	grant_sweep_epoch();
+	if (record.device != UINT8_MAX)
+		sweep_primary(guest.devices[record.device].handle, epoch, false);
 	return result;
 }

@@ -6,7 +6,8 @@
 #include "grant.h"
 #include "traced.h"
 
-static CUresult open_import(struct grant *grant, enum record_class class, uint64_t bytes)
+/* OWNED: it goes with the current context. What comes from a pool does not. */
+static CUresult open_import(struct grant *grant, enum record_class class, uint64_t bytes, bool owned)
 {
 	struct grant_request request = {
 		.kind = KIND_IMPORTED, .class = class, .bytes = bytes,
@@ -16,6 +17,8 @@ static CUresult open_import(struct grant *grant, enum record_class class, uint64
 	if (unlikely(!guest.attached))
 		guest_attach();
 	request.device = guest_current_device(guest_thread(), &request.context);
+	if (!owned)
+		request.context = NULL;
 	return grant_open_for(grant, &request);
 }
 
@@ -44,11 +47,11 @@ static bool opened_again(CUdeviceptr pointer)
 }
 
 /* UNDO closes what turned out too large. */
-#define IMPORT_POINTER(name, pointer, undo) \
+#define IMPORT_POINTER(name, pointer, undo, owned) \
 	CUresult on_##name PARAMS_##name \
 	{ \
 		struct grant cw_grant; \
-		CUresult cw_result = open_import(&cw_grant, CLASS_MEMORY, 0); \
+		CUresult cw_result = open_import(&cw_grant, CLASS_MEMORY, 0, owned); \
 		CUdeviceptr cw_before = pointer ? *pointer : 0; \
 \
 		if (cw_result != CUDA_SUCCESS) \
@@ -66,9 +69,9 @@ static bool opened_again(CUdeviceptr pointer)
 		return grant_close(&cw_grant, cw_result, cw_result == CUDA_SUCCESS ? *pointer : 0); \
 	}
 
-IMPORT_POINTER(cuIpcOpenMemHandle, pdptr, cuIpcCloseMemHandle)
-IMPORT_POINTER(cuIpcOpenMemHandle_v2, pdptr, cuIpcCloseMemHandle)
-IMPORT_POINTER(cuMemPoolImportPointer, ptr_out, cuMemFree_v2)
+IMPORT_POINTER(cuIpcOpenMemHandle, pdptr, cuIpcCloseMemHandle, true)
+IMPORT_POINTER(cuIpcOpenMemHandle_v2, pdptr, cuIpcCloseMemHandle, true)
+IMPORT_POINTER(cuMemPoolImportPointer, ptr_out, cuMemFree_v2, false)
 
 CUresult on_cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
@@ -95,7 +98,8 @@ CUresult on_cuImportExternalMemory(CUexternalMemory *extMem_out,
 	const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
 {
 	struct grant grant;
-	CUresult result = open_import(&grant, CLASS_EXTERNAL, memHandleDesc ? memHandleDesc->size : 0);
+	CUresult result = open_import(&grant, CLASS_EXTERNAL, memHandleDesc ? memHandleDesc->size : 0,
+		true);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -111,11 +115,24 @@ CUresult on_cuDestroyExternalMemory(CUexternalMemory extMem)
 	return release_close(&release, real.cuDestroyExternalMemory(extMem));
 }
 
+/* It lies where the external memory does, and goes with that one's context. */
+static CUresult open_part(struct grant *grant, enum record_class class, CUexternalMemory memory)
+{
+	struct grant_request request = { .kind = KIND_IMPORTED, .class = class, .device = -1 };
+	struct ledger_record whole;
+
+	if (guest.header && ledger_find(CLASS_EXTERNAL, (uint64_t)memory, &whole)) {
+		request.device = whole.device == UINT8_MAX ? -1 : whole.device;
+		request.context = (CUcontext)whole.context;
+	}
+	return grant_open_for(grant, &request);
+}
+
 #define IMPORT_PART(name, class, handle) \
 	CUresult on_##name PARAMS_##name \
 	{ \
 		struct grant cw_grant; \
-		CUresult cw_result = open_import(&cw_grant, class, 0); \
+		CUresult cw_result = open_part(&cw_grant, class, extMem); \
 \
 		if (cw_result != CUDA_SUCCESS) \
 			return cw_result; \
