@@ -19,7 +19,12 @@ static bool stop;
 
 uint64_t seed_state(uint64_t seed, int thread)
 {
-	return seed * 0x9e3779b97f4a7c15ull + (uint64_t)thread * 0xd1342543de82ef95ull;
+	uint64_t state = seed + (uint64_t)thread * 0xd1342543de82ef95ull;
+
+	/* Far from where the neighbours' steps lie. */
+	state = (state ^ state >> 31) * 0xd6e8feb86659fd93ull;
+	state = (state ^ state >> 32) * 0xd6e8feb86659fd93ull;
+	return state ^ state >> 32;
 }
 
 void context_died(CUcontext context, bool everywhere)
@@ -60,7 +65,7 @@ static int complain(uint64_t number, const struct step *step, const char *what)
 {
 	fprintf(stderr, "wrong after %llu: %s: %s\n", (unsigned long long)number,
 		step ? operation_at(step->operation)->name : "rest", what);
-	if (world->thread == 0 && !world->alone)
+	if (world->thread == 0 && (!world->alone || getenv("CUWARD_MODEL_STRAYS")))
 		strays(stderr);
 	return 1;
 }

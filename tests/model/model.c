@@ -25,8 +25,9 @@
 
 /* Families that the shim accounts for; the others' operations are not run. */
 static bool enabled[FAM_COUNT] = {
-	[FAM_context] = true, [FAM_device] = true, [FAM_pinned] = true, [FAM_managed] = true,
-	[FAM_pool] = true, [FAM_object] = true, [FAM_module] = true,
+#define X(name) [FAM_##name] = true,
+	FAMILIES(X)
+#undef X
 };
 
 static const char *const family_names[FAM_COUNT] = {

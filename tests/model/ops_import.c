@@ -112,6 +112,8 @@ static void green(const struct step *s)
 	CUdevResourceDesc desc;
 	CUdevResource resource;
 
+	if (!world->alone)
+		return; /* what is in them is not told from what is in the primary context */
 	if (place < 0 || place > 3 || s->b % 2) {
 		context = (CUgreenCtx)pick(T_GREEN, s->a, &place);
 		place_settle(T_GREEN, place, CALL(cuGreenCtxDestroy, context));

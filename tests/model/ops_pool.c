@@ -63,7 +63,8 @@ static void pool_create(const struct step *s)
 	if (props.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
 		props.location.id = 0;
 	if (family_enabled(FAM_managed_pool) && s->b % 7 == 1)
-		props.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED;
+		props = (CUmemPoolProps){ .allocType = CU_MEM_ALLOCATION_TYPE_MANAGED,
+			.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)(s->c % 3) } };
 	if (s->b % 29 == 1)
 		props.maxSize = BLOCK;
 	if (s->c % 11 == 4)

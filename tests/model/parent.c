@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #define SETTINGS_MAX 12
-#define TRIES 1500 /* runs that shortening a list may take */
+#define TRIES 3000 /* runs that shortening a list may take, */
+#define SECONDS 60 /* and how long */
 
 extern char **environ;
 static unsigned long long hits[CALLS], good[CALLS];
@@ -118,6 +119,7 @@ struct list {
 	const char *program;
 	char path[64];
 	unsigned tries;
+	time_t until;
 	char said[1024];
 	const char *first; /* what the whole list said */
 };
@@ -171,6 +173,11 @@ static bool list_fails(struct list *list)
 	return true;
 }
 
+static bool tired(const struct list *list)
+{
+	return list->tries >= TRIES || time(NULL) >= list->until;
+}
+
 /* Leave out what is not needed: first large pieces, then small ones. */
 static void list_shorten(struct list *list)
 {
@@ -179,10 +186,10 @@ static void list_shorten(struct list *list)
 
 	if (!all)
 		exit(3);
-	while (piece && list->tries < TRIES) {
+	while (piece && !tired(list)) {
 		size_t before = list->count;
 
-		for (size_t at = 0; at < list->count && list->tries < TRIES;) {
+		for (size_t at = 0; at < list->count && !tired(list);) {
 			size_t count = list->count, gone = piece < count - at ? piece : count - at;
 
 			memcpy(all, list->steps, count * sizeof(*all));
@@ -206,7 +213,7 @@ static void explain(const struct options *options, const char *program, uint64_t
 {
 	struct list list = { .count = number && number < options->steps ? number : options->steps,
 		.seed = seed, .options = options, .program = program,
-		.first = first };
+		.first = first, .until = time(NULL) + SECONDS };
 	uint64_t state = seed_state(seed, 0);
 
 	snprintf(list.path, sizeof(list.path), "/tmp/cuward-model-%d", (int)getpid());

@@ -135,6 +135,17 @@ static struct array *array_new(struct context *context, const CUDA_ARRAY3D_DESCR
 	return array;
 }
 
+/* Arrays without memory count too, with no bytes. */
+static void count_unbacked(const struct context *context, bool there)
+{
+	pthread_mutex_lock(&context->device->lock);
+	if (there)
+		usage_add(context->device, FAMILY_array, 0);
+	else
+		usage_remove(context->device, FAMILY_array, 0);
+	pthread_mutex_unlock(&context->device->lock);
+}
+
 static CUresult array_open(
 	struct array **opened, struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
@@ -145,6 +156,8 @@ static CUresult array_open(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!(d->Flags & UNBACKED))
 		result = heap_alloc(&context->owner->arrays, array->bytes, &array->memory);
+	else
+		count_unbacked(context, true);
 	if (result != CUDA_SUCCESS)
 		object_delete(array);
 	else
@@ -154,10 +167,17 @@ static CUresult array_open(
 
 static void array_close(struct array *array)
 {
-	if (array->descriptor.Flags & UNBACKED)
-		sparse_forget(&array->object, NULL);
 	if (array->memory && !array->mipmap)
 		heap_free(array->memory, FAMILY(array));
+	array_swept(array);
+}
+
+void array_swept(struct array *array)
+{
+	if (array->descriptor.Flags & UNBACKED && !array->mipmap) {
+		sparse_forget(&array->object, NULL);
+		count_unbacked(array->object.context, false);
+	}
 	object_delete(array);
 }
 
@@ -322,16 +342,23 @@ static CUDA_ARRAY3D_DESCRIPTOR level_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsign
 	return small;
 }
 
+void mipmap_swept(struct mipmap *mipmap)
+{
+	if (!mipmap->memory && mipmap->counted)
+		count_unbacked(mipmap->object.context, false);
+	object_delete(mipmap);
+}
+
 void mipmap_close(struct mipmap *mipmap)
 {
 	sparse_forget(&mipmap->object, NULL);
 	if (mipmap->external)
-		external_unmap(mipmap->memory);
+		external_unmap(mipmap->memory, true);
 	else if (mipmap->memory)
 		heap_free(mipmap->memory, FAMILY(array));
 	while (mipmap->levels)
 		array_close(mipmap->level[--mipmap->levels]);
-	object_delete(mipmap);
+	mipmap_swept(mipmap);
 }
 
 static bool add_levels(struct mipmap *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
@@ -390,6 +417,8 @@ CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!(pMipmappedArrayDesc->Flags & UNBACKED))
 		result = heap_alloc(&context->owner->arrays, mipmap->bytes, &mipmap->memory);
+	else
+		count_unbacked(context, mipmap->counted = true);
 	if (result != CUDA_SUCCESS) {
 		mipmap_close(mipmap);
 		return result;

@@ -22,6 +22,7 @@ struct mipmap {
 	uint64_t bytes;
 	CUdeviceptr memory; /* of all levels; 0: sparse, or mapped later */
 	bool external;      /* it is somebody else's */
+	bool counted;       /* as one without memory */
 	struct array *level[MIPMAP_LEVELS];
 };
 
@@ -57,6 +58,9 @@ struct mipmap *mipmap_new(
 	struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *descriptor, unsigned levels);
 void mipmap_place(struct mipmap *mipmap, CUdeviceptr memory);
 void mipmap_close(struct mipmap *mipmap);
+/* The same while the memory goes with its context. */
+void array_swept(struct array *array);
+void mipmap_swept(struct mipmap *mipmap);
 
 /* ---- sim_sparse.c ---- */
 

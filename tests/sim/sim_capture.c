@@ -143,7 +143,7 @@ static CUresult begin(struct stream *stream, CUstreamCaptureMode mode, struct gr
 	if (!capture)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	capture->borrowed = graph != NULL;
-	capture->graph = graph ? graph : graph_new();
+	capture->graph = graph ? graph : graph_new(false);
 	capture->mode = mode;
 	capture->thread = sim_thread_id();
 	capture->origin = stream;

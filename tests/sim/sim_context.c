@@ -159,31 +159,65 @@ CUresult context_open(struct context **opened, struct device *device, unsigned f
 }
 
 /* Everything a context owns dies with it; pools and what came from them do not. */
+static void sweep_one(struct object *object)
+{
+	switch (object->kind) {
+	case KIND_module:
+		module_close((struct module *)object);
+		break;
+	case KIND_stream:
+		stream_close((struct stream *)object);
+		break;
+	case KIND_external:
+		external_close((struct external *)object);
+		break;
+	case KIND_array:
+		array_swept((struct array *)object);
+		break;
+	case KIND_mipmap:
+		mipmap_swept((struct mipmap *)object);
+		break;
+	default:
+		object_delete(object);
+	}
+}
+
+/* What was made in a green context is its primary's. */
+static bool is_of(const struct object *object, const struct context *context)
+{
+	return object->context &&
+	       (object->context == context || object->context->owner == context);
+}
+
 static void sweep(struct context *context)
 {
 	struct object *object = NULL;
 	int kind;
 
 	for (kind = 0; kind < KINDS; kind++)
-		for (object = NULL; (object = object_next((enum kind)kind, object));) {
-			if (object->context != context)
-				continue;
-			if (kind == KIND_module)
-				module_close((struct module *)object);
-			else if (kind == KIND_stream)
-				stream_close((struct stream *)object);
-			else if (kind == KIND_external)
-				external_close((struct external *)object);
-			else
-				object_delete(object);
-		}
+		for (object = NULL; (object = object_next((enum kind)kind, object));)
+			if (is_of(object, context))
+				sweep_one(object);
+}
+
+/* Green contexts are of no use without their primary one. */
+static void end_greens(const struct context *primary)
+{
+	struct context *face = NULL;
+
+	while ((face = object_next(KIND_context, face)))
+		if (face->owner == primary && face != primary)
+			face->active = false;
 }
 
 static void deactivate(struct context *context)
 {
 	context->active = false;
+	if (context->primary)
+		end_greens(context);
 	host_forget(context);
 	external_forget(context);
+	ipc_forget(context);
 	sparse_forget(NULL, context);
 	sweep(context);
 	close_heaps(context);

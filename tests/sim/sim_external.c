@@ -16,6 +16,7 @@ struct buffer {
 	uint64_t imported;
 	struct device *device;
 	struct context *context;
+	bool array;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -89,8 +90,9 @@ CUresult external_map(const struct external_range *range, CUdeviceptr *address)
 	CUdeviceptr base;
 
 	if (buffer)
-		result = vmm_map_file(range->fd, start, range->offset - start + range->bytes,
-			range->device, &base);
+		result = vmm_map_file(&(struct vmm_file){ range->fd, start, range->offset - start,
+					      range->bytes, range->device },
+			&base);
 	if (result != CUDA_SUCCESS) {
 		free(buffer);
 		return result;
@@ -98,10 +100,9 @@ CUresult external_map(const struct external_range *range, CUdeviceptr *address)
 	*address = base + (range->offset - start);
 	pthread_mutex_lock(&lock);
 	*buffer = (struct buffer){ buffers, base, *address, range->imported, range->device,
-		range->context };
+		range->context, range->array };
 	buffers = buffer;
-	if (buffer->imported)
-		imported_add(buffer->device, buffer->imported);
+	imported_add(buffer->device, buffer->imported);
 	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }
@@ -152,6 +153,7 @@ CUresult sim_cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap,
 			&(struct external_range){ .fd = external->fd,
 				.offset = mipmapDesc->offset,
 				.bytes = opened->bytes,
+				.array = true,
 				.device = external->object.context->device,
 				.context = external->object.context->owner },
 			&address);
@@ -172,19 +174,19 @@ static void drop(struct buffer **place)
 
 	*place = old->next;
 	vmm_unmap_file(old->base);
-	if (old->imported)
-		imported_remove(old->device, old->imported);
+	imported_remove(old->device, old->imported);
 	free(old);
 }
 
-CUresult external_unmap(CUdeviceptr address)
+CUresult external_unmap(CUdeviceptr address, bool array)
 {
 	struct buffer **place;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
 	pthread_mutex_lock(&lock);
-	for (place = &buffers; *place && (*place)->address != address; place = &(*place)->next)
-		;
+	for (place = &buffers; *place; place = &(*place)->next)
+		if ((*place)->address == address && (*place)->array == array)
+			break;
 	if (*place) {
 		drop(place);
 		result = CUDA_SUCCESS;

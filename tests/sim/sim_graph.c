@@ -60,9 +60,9 @@ bool tails_remove(struct tails *tails, const struct node *node)
 
 /* ---- life ---- */
 
-struct graph *graph_new(void)
+struct graph *graph_new(bool inner)
 {
-	return object_new(KIND_graph, NULL);
+	return object_new(inner ? KIND_inner : KIND_graph, NULL);
 }
 
 struct node *node_new(
@@ -132,7 +132,7 @@ static struct node *clone_of(const struct graph *clone, const struct node *origi
 	return NULL;
 }
 
-static bool clone_node(struct graph *clone, struct node *original)
+static bool clone_node(struct graph *clone, struct node *original, bool inner)
 {
 	struct node *node = node_new(clone, original->type, NULL, 0);
 
@@ -144,18 +144,18 @@ static bool clone_node(struct graph *clone, struct node *original)
 	node->disabled = original->disabled;
 	memcpy(&node->is, &original->is, sizeof(node->is));
 	if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		node->is.child = graph_clone(original->is.child);
+		node->is.child = graph_clone(original->is.child, inner);
 	return true;
 }
 
-struct graph *graph_clone(const struct graph *graph)
+struct graph *graph_clone(const struct graph *graph, bool inner)
 {
-	struct graph *clone = graph_new();
+	struct graph *clone = graph_new(inner);
 	struct node *node, *copy;
 	size_t i;
 
 	for (node = graph->first; clone && node; node = node_next(node))
-		if (!clone_node(clone, node)) {
+		if (!clone_node(clone, node, inner)) {
 			graph_delete(clone);
 			return NULL;
 		}
@@ -169,7 +169,7 @@ CUresult sim_cuGraphCreate(CUgraph *phGraph, unsigned int flags)
 {
 	if (!phGraph || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	*phGraph = (CUgraph)graph_new();
+	*phGraph = (CUgraph)graph_new(false);
 	return *phGraph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -189,7 +189,7 @@ CUresult sim_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 
 	if (!phGraphClone || !graph)
 		return CUDA_ERROR_INVALID_VALUE;
-	*phGraphClone = (CUgraph)graph_clone(graph);
+	*phGraphClone = (CUgraph)graph_clone(graph, false);
 	return *phGraphClone ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -217,7 +217,7 @@ static CUresult instantiate(CUgraphExec *phGraphExec, CUgraph hGraph, cuuint64_t
 	exec = object_new(KIND_exec, NULL);
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	exec->graph = graph_clone(graph);
+	exec->graph = graph_clone(graph, true);
 	exec->flags = flags;
 	if (!exec->graph) {
 		object_delete(exec);
@@ -353,7 +353,7 @@ CUresult sim_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream)
 		return result;
 	if (capture_node(stream, CU_GRAPH_NODE_TYPE_GRAPH, &node, &result)) {
 		if (node)
-			node->is.child = graph_clone(exec->graph);
+			node->is.child = graph_clone(exec->graph, false);
 		return result;
 	}
 	result = graph_memory_before(exec);

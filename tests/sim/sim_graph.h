@@ -37,6 +37,11 @@ struct graph {
 	size_t count;
 };
 
+/* The graph of an executable: no program gets its handle. */
+struct inner {
+	struct graph graph;
+};
+
 /* Something of the program's that graphs keep alive. */
 struct user {
 	struct object object;
@@ -67,9 +72,9 @@ static inline struct node *node_next(const struct node *node)
 	return (struct node *)node->object.next;
 }
 
-struct graph *graph_new(void);
+struct graph *graph_new(bool inner);
 void graph_delete(struct graph *graph);
-struct graph *graph_clone(const struct graph *graph);
+struct graph *graph_clone(const struct graph *graph, bool inner);
 struct node *node_new(
 	struct graph *graph, CUgraphNodeType type, struct node *const *needs, size_t count);
 void node_delete(struct node *node);

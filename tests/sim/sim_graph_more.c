@@ -156,7 +156,7 @@ CUresult sim_cuGraphExecUpdate_v2(
 		resultInfo->errorNode = (CUgraphNode)different;
 		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 	}
-	clone = graph_clone(graph);
+	clone = graph_clone(graph, true);
 	if (!clone)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	keep_memory(exec->graph, clone);

@@ -114,7 +114,7 @@ CUresult sim_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 {
 	struct graph *child = object_get(KIND_graph, childGraph);
 
-	ADD(CU_GRAPH_NODE_TYPE_GRAPH, child, node->is.child = graph_clone(child));
+	ADD(CU_GRAPH_NODE_TYPE_GRAPH, child, node->is.child = graph_clone(child, false));
 }
 
 CUresult sim_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,

@@ -28,6 +28,7 @@ struct opened {
 	struct ipc ipc;
 	CUdeviceptr base, address;
 	unsigned count;
+	struct context *context; /* that opened it, and takes it with it */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -70,7 +71,7 @@ static struct opened **find_opened(const struct ipc *ipc)
 	return NULL;
 }
 
-static CUresult open_new(const struct ipc *ipc, CUdeviceptr *address)
+static CUresult open_new(const struct ipc *ipc, struct context *context, CUdeviceptr *address)
 {
 	struct opened *new = calloc(1, sizeof(*new));
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
@@ -80,8 +81,10 @@ static CUresult open_new(const struct ipc *ipc, CUdeviceptr *address)
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", ipc->pid, ipc->fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0 && new)
-		result = vmm_map_file(fd, ipc->offset / SIM_BLOCK * SIM_BLOCK,
-			ipc->offset % SIM_BLOCK + ipc->bytes, &devices[ipc->device], &new->base);
+		result = vmm_map_file(&(struct vmm_file){ fd, ipc->offset / SIM_BLOCK * SIM_BLOCK,
+					      ipc->offset % SIM_BLOCK, ipc->bytes,
+					      &devices[ipc->device] },
+			&new->base);
 	if (fd >= 0)
 		close(fd);
 	if (result != CUDA_SUCCESS) {
@@ -89,6 +92,7 @@ static CUresult open_new(const struct ipc *ipc, CUdeviceptr *address)
 		return result;
 	}
 	new->ipc = *ipc;
+	new->context = context;
 	new->count = 1;
 	new->address = new->base + ipc->offset % SIM_BLOCK;
 	new->next = all;
@@ -115,11 +119,13 @@ CUresult sim_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, un
 		return CUDA_ERROR_INVALID_CONTEXT; /* not in the process it came from */
 	pthread_mutex_lock(&lock);
 	place = find_opened(&ipc);
-	if (place) {
+	if (place && (*place)->context != context->owner) {
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	} else if (place) {
 		(*place)->count++;
 		*pdptr = (*place)->address;
 	} else {
-		result = open_new(&ipc, pdptr);
+		result = open_new(&ipc, context->owner, pdptr);
 	}
 	pthread_mutex_unlock(&lock);
 	return result;
@@ -130,6 +136,30 @@ CUresult sim_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsig
 	return sim_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
 }
 
+static void close_one(struct opened **place)
+{
+	struct opened *old = *place;
+
+	imported_remove(&devices[old->ipc.device], old->ipc.bytes);
+	vmm_unmap_file(old->base);
+	*place = old->next;
+	free(old);
+}
+
+void ipc_forget(const struct context *context)
+{
+	struct opened **place;
+
+	pthread_mutex_lock(&lock);
+	for (place = &all; *place;) {
+		if ((*place)->context == context)
+			close_one(place);
+		else
+			place = &(*place)->next;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 CUresult sim_cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
 	struct opened **place, *old;
@@ -138,12 +168,8 @@ CUresult sim_cuIpcCloseMemHandle(CUdeviceptr dptr)
 	pthread_mutex_lock(&lock);
 	for (place = &all; (old = *place) && old->address != dptr; place = &old->next)
 		;
-	if (old && !--old->count) {
-		imported_remove(&devices[old->ipc.device], old->ipc.bytes);
-		vmm_unmap_file(old->base);
-		*place = old->next;
-		free(old);
-	}
+	if (old && !--old->count)
+		close_one(place);
 	if (old)
 		result = CUDA_SUCCESS;
 	pthread_mutex_unlock(&lock);

@@ -133,7 +133,7 @@ CUresult sim_cuMemFree_v2(CUdeviceptr dptr)
 	result = heap_free(dptr, FREEABLE);
 	if (result != CUDA_SUCCESS && captured_memory(dptr))
 		return graph_memory_free(dptr);
-	if (result != CUDA_SUCCESS && external_unmap(dptr) == CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS && external_unmap(dptr, false) == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS)
 		count_one(&usage_process()->bad_frees);

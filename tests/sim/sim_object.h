@@ -28,6 +28,7 @@
 	X(link, 1 << 12) \
 	X(user, 1 << 18) \
 	X(graph, 1 << 18) \
+	X(inner, 1 << 18) \
 	X(node, 1 << 20) \
 	X(exec, 1 << 18)
 

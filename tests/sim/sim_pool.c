@@ -221,7 +221,7 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	if (memory_find(dptr, &found) && found.heap->family == FAMILY_graph)
 		return graph_memory_free(dptr);
 	result = heap_free_later(dptr, FREEABLE, &found);
-	if (result != CUDA_SUCCESS && external_unmap(dptr) == CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS && external_unmap(dptr, false) == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS) {
 		count_one(&usage_process()->bad_frees);
@@ -430,7 +430,8 @@ CUresult sim_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (!pool_get(pool) || pool_get(pool)->device != device_get(dev) ||
-		pool_get(pool)->imported)
+		pool_get(pool)->imported ||
+		pool_get(pool)->props.allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	device_get(dev)->current_pool = pool_get(pool);
 	return CUDA_SUCCESS;

@@ -23,10 +23,15 @@ struct part {
 
 static struct part *parts; /* vmm_lock is held */
 
+/* A level of a mipmap is borrowed: it is mapped by way of that. */
 static struct object *resource_of(const CUarrayMapInfo *info)
 {
-	if (info->resourceType == CU_RESOURCE_TYPE_ARRAY)
-		return object_get(KIND_array, info->resource.array);
+	struct array *array;
+
+	if (info->resourceType == CU_RESOURCE_TYPE_ARRAY) {
+		array = object_get(KIND_array, info->resource.array);
+		return array && !array->mipmap ? &array->object : NULL;
+	}
 	if (info->resourceType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
 		return object_get(KIND_mipmap, info->resource.mipmap);
 	return NULL;
@@ -117,7 +122,7 @@ void sparse_forget(const struct object *of, const struct context *context)
 
 	pthread_mutex_lock(&vmm_lock);
 	for (place = &parts; *place;) {
-		if ((*place)->of == of || (context && (*place)->of->context == context))
+		if ((*place)->of == of || (context && (*place)->of->context->owner == context))
 			drop(place);
 		else
 			place = &(*place)->next;

@@ -23,6 +23,7 @@ struct reservation {
 	uint64_t start, bytes;
 	struct mapping **blocks; /* by 2 MiB */
 	struct device *device;   /* of a mapped file, which owns all of it */
+	uint64_t from, length;   /* what of the file was asked for */
 	void *alias; /* where the bytes are if programs must not read them, else start */
 };
 
@@ -164,6 +165,10 @@ bool vmm_find(uint64_t address, struct found *found)
 						  : (*reservation_at(address))->device;
 		found->start = mapping->start;
 		found->bytes = mapping->bytes;
+		if (!mapping->physical) {
+			found->start += (*reservation_at(address))->from;
+			found->bytes = (*reservation_at(address))->length;
+		}
 		found->id = mapping->id;
 		found->freeing = false;
 	}
@@ -308,7 +313,8 @@ CUresult sim_cuMemUnmap(CUdeviceptr ptr, size_t size)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&vmm_lock);
 	place = reservation_at(ptr);
-	if (place && !(*place)->device && whole(ptr, size)) {
+	if (place && !(*place)->device && size <= (*place)->start + (*place)->bytes - ptr &&
+		whole(ptr, size)) {
 		for (at = ptr; at < ptr + size; at += SIM_BLOCK) {
 			mapping = mapping_at(at);
 			if (mapping)
@@ -398,18 +404,19 @@ CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, v
 
 /* ---- somebody else's bytes ---- */
 
-CUresult vmm_map_file(
-	int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address)
+CUresult vmm_map_file(const struct vmm_file *file, CUdeviceptr *address)
 {
-	uint64_t whole_bytes = round_up(bytes, SIM_BLOCK);
+	uint64_t whole_bytes = round_up(file->from + file->bytes, SIM_BLOCK);
 	struct reservation *new = reserve(0, whole_bytes, SIM_BLOCK);
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (!new)
 		return result;
 	pthread_mutex_lock(&vmm_lock);
-	new->device = device;
-	result = map(new, new->start, whole_bytes, NULL, fd, offset);
+	new->device = file->device;
+	new->from = file->from;
+	new->length = file->bytes;
+	result = map(new, new->start, whole_bytes, NULL, file->fd, file->offset);
 	if (result == CUDA_SUCCESS)
 		new->blocks[0]->accessible = true;
 	*address = new->start;

@@ -31,8 +31,13 @@ bool vmm_reserved(uint64_t address);
 
 /* Map this file's bytes at addresses of the driver's choice (for IPC and external memory), and undo
  * it. */
-CUresult vmm_map_file(
-	int fd, uint64_t offset, uint64_t bytes, struct device *device, CUdeviceptr *address);
+struct vmm_file {
+	int fd;
+	uint64_t offset;      /* whole blocks */
+	uint64_t from, bytes; /* what is meant, from there on */
+	struct device *device;
+};
+CUresult vmm_map_file(const struct vmm_file *file, CUdeviceptr *address);
 CUresult vmm_unmap_file(CUdeviceptr address);
 
 extern struct heap vmm_heap, imported_heap;
