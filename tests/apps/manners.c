@@ -4,6 +4,7 @@
  * nothing of it. tests/t/manners.bats says what each is about.
  */
 #include <cuda.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -54,10 +55,31 @@ static int use(void)
 	return result ? result : (int)cuMemFree(pointer);
 }
 
+/* A look-up leaves errno alone too, whatever its answer. */
+static void look_up(void *handle)
+{
+	static const char *const names[] = { "cuInit", "cuMemAlloc_v2", "cuMemAlloc_v9", "malloc", "dlsym", "cu" };
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		errno = 77;
+		printf("%d", dlsym(handle, names[i]) != NULL);
+		printf(" %d; ", errno);
+	}
+	puts("");
+}
+
 static void see_errno(void)
 {
 	CUdeviceptr pointer;
 	size_t free_bytes, total;
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *libc = dlopen("libc.so.6", RTLD_NOW);
+
+	look_up(driver);
+	look_up(libc);
+	look_up(RTLD_DEFAULT);
+	look_up(RTLD_NEXT);
+	look_up(dlopen(NULL, RTLD_NOW));
+	look_up(dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW));
 
 	errno = 77;
 	printf("%d %d\n", cuInit(0), errno);

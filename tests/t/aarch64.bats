@@ -14,7 +14,7 @@ setup_file() {
 	export NATIVE=$B CROSS=$TOP/build/aarch64
 	local cmocka=$TOP/build/aarch64-cmocka/unpacked/usr units= app
 	[ ! -d "$cmocka" ] || units=$(cd "$TOP" && echo tests/unit/test_*.c)
-	for app in lookups lookups_linked routes versions quota play ways jump threads; do
+	for app in host lookups lookups_linked routes versions quota play ways jump threads; do
 		set -- "$@" build/aarch64/apps/$app
 	done
 	for app in $units; do
@@ -81,6 +81,20 @@ limited() {
 		[ "$(CUWARD_MEMORY=32M preloaded "$apps/ways" $way)" = "answer 2" ]
 	done
 	[ "$(preloaded "$apps/ways" absent)" = "absent" ]
+}
+
+@test "plug-ins that the loader binds around us are led back" {
+	local binding how
+	for binding in lazy now; do
+		aarch64-linux-gnu-gcc -fPIC -shared -D_GNU_SOURCE -D__CUDA_API_VERSION_INTERNAL \
+			-isystem "$("$TOP/tests/cuda_headers.sh")" -Wl,-z,$binding -o $binding.so \
+			"$TOP/tests/apps/plugins/alone.c" -L"$B/sim" -lcuda -ldl
+		for how in local deep deeplazy space; do
+			CUWARD_MEMORY=1M guest 0 "$apps/host" $how ./$binding.so
+			[ "$output" = "0 2" ] || { echo "$binding $how: $output"; false; }
+			ask '[.calls.cuMemAlloc_v2.count, .devices[0].denied]' '[2,1]'
+		done
+	done
 }
 
 # same COMMAND...: it prints the same with and without the preload, whoever answers.
