@@ -1,0 +1,56 @@
+#!/usr/bin/env bats
+# Random programs: killed at random moments the report brackets the truth; with a known truth it is exact.
+# STORMS=200 does more of it.
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
+	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	seed=${SEED:-$RANDOM}
+	ulimit -c 0
+}
+
+teardown() {
+	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
+}
+
+@test "killed at a random moment: the driver's truth lies within live and in flight" {
+	exact=0 inexact=0
+	for n in $(seq $((seed + 1)) $((seed + ${STORMS:-30}))); do
+		rm -f r.json truth
+		status=0
+		CUWARD_SIM_TRUTH=$PWD/truth timeout 60 "$B/cuward" run -q --sim --report r.json \
+			"$B/apps/storm" kill "$n" || status=$?
+		[ "$status" -eq 137 ]
+		[ "$(jq '.processes | length' r.json)" -eq 1 ]
+		[ "$(jq -c '.processes[0] | [.ended, .status, .complete, ([.leaks[].verdict] | unique - ["killed"])]' r.json)" = \
+			'["signal",137,false,[]]' ]
+		read -r live flying calls < <(jq -r '.processes[0] | [([.memory[].live_bytes] | add), .in_flight.bytes,
+			.in_flight.allocs + .in_flight.frees] | @tsv' r.json)
+		true=$("$B/sim/truth" truth process.0.device.0.requested)
+		echo "seed $n: live $live, in flight $flying in $calls calls, truth $true"
+		[ "$live" -le "$true" ]
+		[ "$true" -le $((live + flying)) ]
+		[ "$calls" -le 4 ]
+		if [ "$calls" -eq 0 ]; then [ "$live" -eq "$true" ]; exact=$((exact + 1)); else inexact=$((inexact + 1)); fi
+	done
+	# Both kinds of moments were met.
+	echo "$exact exact, $inexact in flight"
+	[ $((exact + inexact)) -eq "${STORMS:-30}" ]
+	[ "$inexact" -gt 0 ]
+}
+
+@test "random programs with a known truth: verdicts are exact" {
+	for n in $(seq $((seed + 1)) $((seed + ${STORMS:-20}))); do
+		rm -f r.json known
+		timeout 60 "$B/cuward" run -q --sim --report r.json "$B/apps/storm" known "$n" known || true
+		read -r how <known
+		verdict=leak
+		case $how in kill | abort | quick_exit) verdict=killed ;; esac
+		said=$(jq -r '.processes[0].leaks | map("\(.native[0].function) \(.kind) \(.count) \(.bytes) \(.verdict)") | sort[]' r.json)
+		echo "seed $n, $how: $said"
+		[ "$said" = "$(tail -n +2 known | sed "s/\$/ $verdict/" | LC_ALL=C sort)" ]
+		[ "$(jq '.processes[0].in_flight | add' r.json)" -eq 0 ]
+		[ "$(jq '[.processes[0].memory[] | select(.allocs - .frees != .live)] | length' r.json)" -eq 0 ]
+	done
+}
