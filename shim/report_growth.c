@@ -84,7 +84,11 @@ static bool has_stopped(const struct curve *curve, const struct ledger_growth *e
 
 static uint64_t per_second(uint64_t bytes, uint64_t ns)
 {
-	return ns ? (uint64_t)((double)bytes / ((double)ns / 1e9)) : BYTES_NONE;
+	double rate = ns ? (double)bytes / ((double)ns / 1e9) : 0;
+
+	if (ns == 0)
+		return BYTES_NONE;
+	return rate < 9e18 ? (uint64_t)rate : INT64_MAX;
 }
 
 /* At least one of so many parts, and more than nothing. */

@@ -17,7 +17,9 @@
 #include <cmocka.h>
 
 #include "report.h"
+#include "report_growth.h"
 #include "report_leaks.h"
+#include "report_suppress.h"
 #include "text.h"
 
 #include "driver_calls.h"
@@ -40,6 +42,7 @@ static struct ledger_header header;
 static struct ledger_thread threads[2];
 static char sites[4096] __attribute__((aligned(8)));
 static struct ledger_record records[64];
+static struct ledger_growth growth[4];
 static struct ledger_view view;
 
 static uint32_t add_entry(struct ledger_site entry, const char *text, const void *more, size_t bytes)
@@ -362,6 +365,94 @@ static uint64_t hash_of_first(unsigned kind, uint64_t offset, const char *path,
 	return report_leak_hash(&view, &groups[0]);
 }
 
+/* ---- growth ---- */
+
+/* An entry of so many samples, one an activity, that are live as live(i) says. */
+static bool grows(unsigned samples, uint64_t (*live)(unsigned i))
+{
+	struct ledger_growth *entry = &growth[0];
+
+	new_ledger();
+	end_orderly(0);
+	memset(growth, 0, sizeof(growth));
+	*entry = (struct ledger_growth){ .used = 1, .site = 1, .sample_count = samples, .live = 100,
+		.last_time_ns = START + samples * SECOND };
+	for (unsigned i = 0; i < samples; i++)
+		entry->samples[i] = (struct ledger_sample){ i, START + i * SECOND, live(i) };
+	entry->least_bytes = live(samples);
+	header.activity = samples;
+	header.end_realtime_ns = START + samples * SECOND;
+	return report_growth_of(&view, entry).grows;
+}
+
+static uint64_t line(unsigned i) { return 1000 + 10 * i; }
+static uint64_t flat(unsigned i) { return i < 4 ? 100 * i : 400; }
+static uint64_t waves(unsigned i) { return i % 6 * 100; }
+static uint64_t rising_waves(unsigned i) { return i % 6 * 100 + 40 * i; }
+static uint64_t slower(unsigned i) { return 10000 - 10000 / (i + 1); }
+static uint64_t half(unsigned i) { return i < 16 ? 10 * i : 160; }
+static uint64_t late(unsigned i) { return i < 16 ? 0 : 10 * (i - 16); }
+static uint64_t falling(unsigned i) { return 10000 - 10 * i; }
+static uint64_t huge(unsigned i) { return UINT64_MAX / 64 * (i + 1); }
+static uint64_t stairs(unsigned i) { return i / 3 * 1000; }
+
+static void test_growth(void **state)
+{
+	struct report_growth told;
+
+	(void)state;
+	assert_true(grows(32, line));
+	assert_true(grows(8, line));
+	assert_false(grows(6, line));
+	assert_false(grows(32, flat));
+	assert_false(grows(32, waves));
+	assert_true(grows(32, rising_waves));
+	assert_false(grows(32, slower));
+	assert_false(grows(32, half));
+	assert_false(grows(32, late));
+	assert_false(grows(32, falling));
+	assert_true(grows(32, huge));
+	assert_true(grows(32, stairs));
+	assert_true(grows(32, line));
+	told = report_growth_of(&view, growth);
+	assert_int_equal(told.confidence, 100);
+	assert_int_equal(told.to_bytes, 1000 + 320);
+	assert_int_equal(told.bytes_per_s, 10);
+	growth[0].live = 3;
+	assert_false(report_growth_of(&view, growth).grows);
+	/* It stopped, and the program went on for longer. */
+	growth[0].live = 100;
+	growth[0].last_time_ns = START + 10 * SECOND;
+	assert_false(report_growth_of(&view, growth).grows);
+	/* Samples that go back in time. */
+	growth[0].last_time_ns = START + 32 * SECOND;
+	growth[0].samples[5].activity = 0;
+	assert_false(report_growth_of(&view, growth).grows);
+}
+
+/* ---- suppressions ---- */
+
+static void test_patterns(void **state)
+{
+	static const struct { const char *pattern, *text; bool match; } rows[] = {
+		{ "abc", "abc", true }, { "abc", "xabcx", true }, { "abc", "ab", false },
+		{ "^abc", "abcx", true }, { "^abc", "xabc", false }, { "abc$", "xabc", true },
+		{ "abc$", "abcx", false }, { "^abc$", "abc", true }, { "^abc$", "abcabc", false },
+		{ "a*c", "xabbbcx", true }, { "a*c", "ca", false }, { "^a*c$", "abcabc", true },
+		{ "^a*c$", "abcab", false }, { "*", "", true }, { "*", "x", true }, { "^*$", "", true },
+		{ "a**b", "ab", true }, { "^a*b*c", "a-b-c-d", true }, { "a*b*c", "acb", false },
+		{ "$", "x", true }, { "^$", "x", false }, { "^$", "", true }, { "^", "x", true },
+		{ "aa$", "a", false }, { "a*aa$", "aa", false }, { "a*aa$", "aaa", true },
+		{ "operator*", "Layer::operator*(int)", true }, { "f<int>", "f<int>(int)", true },
+		{ "$a", "x$a", true }, { "a^b", "a^b", true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (suppress_pattern(rows[i].pattern, rows[i].text) != rows[i].match)
+			fail_msg("%s against %s", rows[i].pattern, rows[i].text);
+}
+
 /* ---- frames ---- */
 
 static unsigned resolve(const struct report_symbols *symbols, const struct report_module *module,
@@ -460,6 +551,9 @@ static void test_other_build(void **state)
 /* Whatever the bytes of a ledger are, the report of it ends, in valid characters. */
 static void test_random_ledgers(void **state)
 {
+	static struct suppressions suppressions = { .count = 2, .rules = {
+		{ .text = "leak:a*b", .pattern = "a*b", .type = SUPPRESS_LEAK },
+		{ .text = "size<77", .bytes = 77, .type = SUPPRESS_SIZE } } };
 	uint8_t *at;
 
 	(void)state;
@@ -474,6 +568,14 @@ static void test_random_ledgers(void **state)
 			if (i % 8 == 0)
 				sites[(size_t)random() % view.sites_bytes] = (char)random();
 		}
+		for (size_t i = 0; i < sizeof(growth); i++)
+			((uint8_t *)growth)[i] = (uint8_t)random();
+		view.growth = growth;
+		view.growth_count = sizeof(growth) / sizeof(growth[0]);
+		view.suppressions = &suppressions;
+		header.leak_mode = round % 5;
+		for (size_t i = 0; i < view.growth_count; i++)
+			growth[i].site = records[i].site;
 		view.how = (unsigned)random() % END_COUNT;
 		report_document_json(open_sink(), &view);
 		report_leaks_text(&out, &view, 12);
@@ -567,6 +669,8 @@ int main(void)
 		cmocka_unit_test(test_sum),
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_many_places),
+		cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_hash),
 		cmocka_unit_test(test_other_build),
