@@ -447,9 +447,11 @@ CUresult release_close(struct release *release, CUresult result)
 		traced_end(thread_api(release->thread), result, release->began_ns);
 	} else if (likely(release->record != LEDGER_NO_RECORD)) {
 		account(release->thread, release->record, release->began_ns);
-	} else if (release->handle != 0 && release->class != CLASS_OBJECT && !guest.graph_allocations) {
-		/* Freed all the same: made where we did not see it, inside another library, say; or by
-		 * a graph, whose allocations are no records. */
+	} else if (graph_memory_possible()) {
+		/* The allocations of graphs are no records. */
+		graph_memory_freed();
+	} else if (release->handle != 0 && release->class != CLASS_OBJECT) {
+		/* Freed all the same: made where we did not see it, inside another library, say. */
 		fault_note(release->thread, FINDING_INVALID_FREE, release->handle, NULL);
 	}
 	return result;

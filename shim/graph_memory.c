@@ -10,8 +10,16 @@
 /* The driver takes memory for graphs in blocks (simulated driver; assumed of others). */
 #define BLOCK (2ull << 20)
 
-/* Of the record of an executable graph, in `mappings`. */
-enum { EXEC_AUTO_FREE = 1, EXEC_LAUNCHED = 2 };
+/*
+ * Of the record of an executable graph, in `mappings`. `context` is guest.graph_frees as it was at
+ * its last launch.
+ */
+enum {
+	EXEC_AUTO_FREE = 1,
+	EXEC_LAUNCHED = 2,
+	EXEC_KEEPS = 4, /* no node of it frees anything */
+};
+#define EXEC_HOLDS_ALL (EXEC_AUTO_FREE | EXEC_LAUNCHED | EXEC_KEEPS)
 
 CUresult graph_memory_node(int device, uint64_t bytes)
 {
@@ -28,6 +36,7 @@ void graph_memory_made(void)
 struct declared {
 	uint64_t bytes;
 	int device; /* -1 none yet, -2 several */
+	bool frees;
 };
 
 static void declare(struct declared *sum, const CUDA_MEM_ALLOC_NODE_PARAMS *alloc)
@@ -51,6 +60,7 @@ static void look_at(struct declared *sum, CUgraphNode node, int depth)
 
 	if (real.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS)
 		return;
+	sum->frees |= type == CU_GRAPH_NODE_TYPE_MEM_FREE;
 	if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
 	    real.cuGraphMemAllocNodeGetParams(node, &alloc) == CUDA_SUCCESS)
 		declare(sum, &alloc);
@@ -93,7 +103,8 @@ void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free)
 	walk(&sum, graph, 0);
 	ledger_record(record)->bytes = sum.bytes;
 	ledger_record(record)->device = sum.device >= 0 ? sum.device : UINT8_MAX;
-	ledger_record(record)->mappings = auto_free ? EXEC_AUTO_FREE : 0;
+	ledger_record(record)->mappings = (auto_free ? EXEC_AUTO_FREE : 0) |
+		(sum.frees ? 0 : EXEC_KEEPS);
 }
 
 /* ---- what the driver keeps ---- */
@@ -130,8 +141,12 @@ static uint64_t needed(int device, const struct ledger_record *exec)
 {
 	uint64_t kept = 0, used = 0;
 
-	/* Its own memory of the last launch is given up first. */
-	if (exec->mappings == (EXEC_AUTO_FREE | EXEC_LAUNCHED))
+	/*
+	 * Its own memory of the last launch is given up first. What its nodes or others freed since
+	 * may have been trimmed: then it must be had again.
+	 */
+	if (exec->mappings == EXEC_HOLDS_ALL &&
+	    exec->context == __atomic_load_n(&guest.graph_frees, __ATOMIC_ACQUIRE))
 		return 0;
 	if (!ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &kept) ||
 	    !ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) || kept < used)
@@ -145,6 +160,10 @@ CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec)
 	CUresult result = CUDA_SUCCESS;
 
 	*use = (struct graph_use){ .exec = exec_record(exec), .device = -1 };
+	if (graph_memory_possible() && use->exec != LEDGER_NO_RECORD &&
+	    !(ledger_record(use->exec)->mappings & EXEC_KEEPS))
+		graph_memory_freed();
+	use->frees = __atomic_load_n(&guest.graph_frees, __ATOMIC_ACQUIRE);
 	if (use->exec == LEDGER_NO_RECORD || ledger_record(use->exec)->bytes == 0) {
 		use->exec = LEDGER_NO_RECORD;
 		return CUDA_SUCCESS;
@@ -161,12 +180,14 @@ CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec)
 	return result;
 }
 
-CUresult graph_memory_close(const struct graph_use *use, CUresult result)
+CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool launched)
 {
 	if (use->exec == LEDGER_NO_RECORD)
 		return result;
-	if (result == CUDA_SUCCESS)
+	if (launched && result == CUDA_SUCCESS) {
 		ledger_record(use->exec)->mappings |= EXEC_LAUNCHED;
+		ledger_record(use->exec)->context = use->frees;
+	}
 	if (use->device >= 0) {
 		settle(use->device, use->reserved);
 		return result;

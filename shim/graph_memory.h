@@ -25,18 +25,25 @@ void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free);
 
 struct graph_use {
 	uint64_t reserved;
+	uint64_t frees; /* of graph memory, before it */
 	int device;
 	uint32_t exec; /* its record; LEDGER_NO_RECORD: allocates nothing */
 };
 
 /* It is about to be launched or uploaded. Not CUDA_SUCCESS: refused; do not call the driver. */
 CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec);
-CUresult graph_memory_close(const struct graph_use *use, CUresult result);
+CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool launched);
 
 /* Has any graph of this process memory of its own? */
 static inline bool graph_memory_possible(void)
 {
 	return __atomic_load_n(&guest.graph_allocations, __ATOMIC_RELAXED) != 0;
+}
+
+/* Memory that may be a graph's was freed. */
+static inline void graph_memory_freed(void)
+{
+	__atomic_fetch_add(&guest.graph_frees, 1, __ATOMIC_ACQ_REL);
 }
 
 /* What the driver keeps for graphs may have changed. */

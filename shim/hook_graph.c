@@ -102,7 +102,7 @@ CUresult on_cuGraphExecDestroy(CUgraphExec hGraphExec)
 			return traced_end(CALL_##name, real.name ARGS_##name, cw_began_ns); \
 		cw_result = graph_memory_open(&cw_use, exec); \
 		if (cw_result == CUDA_SUCCESS) \
-			cw_result = graph_memory_close(&cw_use, real.name ARGS_##name); \
+			cw_result = graph_memory_close(&cw_use, real.name ARGS_##name, false); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 

@@ -88,7 +88,7 @@ LAUNCH(cuLaunchCooperativeKernelMultiDevice, .grid = { numDevices, 1, 1 })
 		cw_result = graph_memory_open(&cw_use, exec); \
 		if (cw_result != CUDA_SUCCESS) \
 			return cw_result; \
-		return graph_memory_close(&cw_use, launch_##name ARGS_##name); \
+		return graph_memory_close(&cw_use, launch_##name ARGS_##name, true); \
 	}
 
 GRAPH_LAUNCH(cuGraphLaunch, hGraph, false)
