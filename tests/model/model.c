@@ -177,6 +177,11 @@ bool same(char *what, size_t room)
 		if (differ(what, room, i ? "device 1" : "device 0", "charged", (int64_t)ours.used[i],
 			(int64_t)(theirs.used[i] + graphs)))
 			return false;
+		if (ours.used[i] > seen_header->devices[i].limit_bytes) {
+			snprintf(what, room, "device %d: %llu bytes over its limit", i, (unsigned long long)
+				(ours.used[i] - seen_header->devices[i].limit_bytes));
+			return false;
+		}
 	}
 	return true;
 }

@@ -13,6 +13,7 @@
 
 #define SETTINGS_MAX 12
 #define TRIES 3000 /* runs that shortening a list may take, */
+#define SHORT 100    /* steps that are printed */
 #define SECONDS 60 /* and how long */
 
 extern char **environ;
@@ -173,6 +174,25 @@ static bool list_fails(struct list *list)
 	return true;
 }
 
+/* What could not be made short goes into a file. */
+static void list_show(const struct list *list)
+{
+	char path[64];
+	FILE *file;
+
+	if (list->count <= SHORT) {
+		list_print(list, stdout);
+		return;
+	}
+	snprintf(path, sizeof(path), "/tmp/cuward-model-%llu.steps", (unsigned long long)list->seed);
+	file = fopen(path, "w");
+	if (!file)
+		return;
+	list_print(list, file);
+	fclose(file);
+	printf("%zu steps in %s\n", list->count, path);
+}
+
 static bool tired(const struct list *list)
 {
 	return list->tries >= TRIES || time(NULL) >= list->until;
@@ -223,7 +243,7 @@ static void explain(const struct options *options, const char *program, uint64_t
 	if (list.steps && list_fails(&list)) {
 		list_shorten(&list);
 		printf("%s", list.said);
-		list_print(&list, stdout);
+		list_show(&list);
 	} else {
 		printf("it does not fail again\n");
 	}
