@@ -40,7 +40,8 @@ $(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) 
 
 -include $(apps:=.d) $(units:=.d)
 
-test-programs: all $(apps) $(units) $(B)/model/model $(B)/sim/truth
+test-programs: all $(apps) $(units) $(B)/model/model $(B)/sim/truth \
+	$(B)/bench/bench $(B)/bench/steps
 
 check: ## install what is missing, build, run every test
 	@tests/setup.sh check

@@ -1,13 +1,16 @@
 /*
  * bench.c - what one call costs: prints `name value` lines, nanoseconds a call unless the name says
- * otherwise. Run bare, under the shim and traced by run.sh, which compares.
+ * otherwise. run.sh runs it bare, under the shim and traced, and compares.
  *
- *	bench time LIVE        launch, cuMemGetInfo, AllocAsync pair, pairs at 0 and LIVE live allocations
- *	bench stack DEPTH      pairs of a function that is DEPTH calls deep
+ *	bench time LIVE        launches, cuMemGetInfo, pairs of allocation and free; with LIVE live ones,
+ *	                       freed and made again from either end and at random
  *	bench threads N        pairs of N threads on one device, million pairs a second
- *	bench steps WHAT       between two breakpoints 100 calls of WHAT (launch, pair), for steps.c
+ *	bench steps WHAT       between two breakpoints 100 calls of WHAT, a row of `calls`, for steps.c
+ *	bench hold LIVE        makes LIVE allocations and waits for the end of its input
+ *	bench init             cuInit and a context, and no more
  *
  * Each figure is the least of many short rounds: what disturbs a round only ever adds to it.
+ * BENCH_PART divides the number of calls, for runs in which each leaves an event.
  */
 #include <cuda.h>
 #include <pthread.h>
@@ -15,11 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-#define ROUNDS 40
+#define ROUNDS 15
 
 static CUcontext context;
 static CUfunction kernel;
+static CUstream stream;
+static long part = 1;
 
 static double now_ns(void)
 {
@@ -37,38 +43,52 @@ static void must(CUresult result, const char *what)
 	exit(1);
 }
 
-#define LEAST(name, calls, body) \
-	do { \
-		double best = 1e18; \
-		for (int round = 0; round < ROUNDS; round++) { \
-			double began = now_ns(), ns; \
-			for (long i = 0; i < (calls); i++) { \
-				body; \
-			} \
-			ns = (now_ns() - began) / (calls); \
-			best = ns < best ? ns : best; \
-		} \
-		printf("%s %.2f\n", name, best); \
-	} while (0)
-
 static void start(void)
 {
-	CUmodule module;
 	CUdevice device;
-	static const char ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
-		".visible .entry nothing() { ret; }\n";
 
 	must(cuInit(0), "cuInit");
 	must(cuDeviceGet(&device, 0), "cuDeviceGet");
 	must(cuDevicePrimaryCtxRetain(&context, device), "context");
 	must(cuCtxSetCurrent(context), "current");
+}
+
+static void prepare(void)
+{
+	CUmodule module;
+	static const char ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
+		".visible .entry nothing() { ret; }\n";
+
 	must(cuModuleLoadData(&module, ptx), "module");
 	must(cuModuleGetFunction(&kernel, module, "nothing"), "kernel");
+	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
 }
+
+/* ---- the calls ---- */
 
 static void launch(void)
 {
 	cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+}
+
+static void launch_ex(void)
+{
+	CUlaunchConfig config = { .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32,
+		.blockDimY = 1, .blockDimZ = 1 };
+
+	cuLaunchKernelEx(&config, kernel, NULL, NULL);
+}
+
+static void launch_cooperative(void)
+{
+	cuLaunchCooperativeKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL);
+}
+
+static void mem_get_info(void)
+{
+	size_t free_bytes, total_bytes;
+
+	cuMemGetInfo(&free_bytes, &total_bytes);
 }
 
 static void pair(void)
@@ -79,56 +99,104 @@ static void pair(void)
 		cuMemFree(pointer);
 }
 
-static void time_live(long live)
+static void pair_async(void)
 {
-	CUdeviceptr *all = malloc((live + 1) * sizeof(*all));
-	unsigned long random = 1;
 	CUdeviceptr pointer;
-	char name[64];
 
-	for (long i = 0; i < live; i++)
-		must(cuMemAlloc(&all[i], 512), "live allocations");
-	snprintf(name, sizeof(name), "pair_lifo_%ld", live);
-	LEAST(name, 50000, pair());
-	snprintf(name, sizeof(name), "pair_random_%ld", live);
-	LEAST(name, 50000, {
-		random = random * 6364136223846793005ul + 1442695040888963407ul;
-		pointer = (random >> 33) % live;
-		cuMemFree(all[pointer]);
-		cuMemAlloc(&all[pointer], 512);
-	});
-	for (long i = 0; i < live; i++)
-		cuMemFree(all[i]);
-	free(all);
-}
-
-static void time_calls(long live)
-{
-	size_t free_bytes, total_bytes;
-	CUdeviceptr pointer;
-	CUstream stream;
-
-	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
-	LEAST("launch", 100000, launch());
-	LEAST("mem_get_info", 20000, cuMemGetInfo(&free_bytes, &total_bytes));
-	LEAST("pair_async", 20000, {
-		cuMemAllocAsync(&pointer, 1024, stream);
+	if (cuMemAllocAsync(&pointer, 1024, stream) == CUDA_SUCCESS)
 		cuMemFreeAsync(pointer, stream);
-	});
-	LEAST("pair_0", 50000, pair());
-	if (live > 0)
-		time_live(live);
 }
 
-static __attribute__((noinline)) void pairs_at(int depth)
+static const struct {
+	const char *name;
+	void (*call)(void);
+	long count;
+} calls[] = {
+	{ "launch", launch, 50000 },
+	{ "launch_ex", launch_ex, 50000 },
+	{ "launch_cooperative", launch_cooperative, 50000 },
+	{ "mem_get_info", mem_get_info, 20000 },
+	{ "pair_0", pair, 20000 },
+	{ "pair_async", pair_async, 20000 },
+};
+#define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+/* ---- among many that are live ---- */
+
+static struct {
+	CUdeviceptr *all;
+	long count;
+	long oldest;
+	unsigned long random;
+} live;
+
+static void again(long i)
 {
-	if (depth > 1) {
-		pairs_at(depth - 1);
-		__asm__ volatile(""); /* no jump in place of the call */
+	cuMemFree(live.all[i]);
+	cuMemAlloc(&live.all[i], 512);
+}
+
+static void lifo(void)
+{
+	again(live.count - 1);
+}
+
+static void fifo(void)
+{
+	again(live.oldest);
+	live.oldest = live.oldest + 1 == live.count ? 0 : live.oldest + 1;
+}
+
+static void at_random(void)
+{
+	live.random = live.random * 6364136223846793005ul + 1442695040888963407ul;
+	again((live.random >> 33) % live.count);
+}
+
+static double least(void (*call)(void), long count)
+{
+	double best = 1e18;
+
+	count /= part;
+	for (int round = 0; round < ROUNDS; round++) {
+		double began = now_ns(), ns;
+
+		for (long i = 0; i < count; i++)
+			call();
+		ns = (now_ns() - began) / count;
+		best = ns < best ? ns : best;
+	}
+	return best;
+}
+
+static void time_live(long count)
+{
+	static const struct {
+		const char *name;
+		void (*call)(void);
+	} orders[] = { { "lifo", lifo }, { "fifo", fifo }, { "random", at_random } };
+
+	live.all = malloc(count * sizeof(*live.all));
+	live.count = count;
+	for (long i = 0; i < count; i++)
+		must(cuMemAlloc(&live.all[i], 512), "live allocations");
+	for (unsigned i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+		printf("pair_%s_%ld %.2f\n", orders[i].name, count, least(orders[i].call, 20000));
+	for (long i = 0; i < count; i++)
+		cuMemFree(live.all[i]);
+}
+
+static void time_calls(long count)
+{
+	if (count > 0) {
+		time_live(count);
 		return;
 	}
-	LEAST("pair_deep", 20000, pair());
+	for (unsigned i = 0; i < CALLS; i++)
+		printf("%s %.2f\n", calls[i].name, least(calls[i].call, calls[i].count));
 }
+
+/* ---- threads, steps, records ---- */
 
 static void *thread_pairs(void *count)
 {
@@ -141,7 +209,7 @@ static void *thread_pairs(void *count)
 static void time_threads(int threads)
 {
 	pthread_t ids[64];
-	long count = 500000;
+	long count = 200000 / part;
 	double best = 0;
 
 	for (int round = 0; round < 5; round++) {
@@ -154,32 +222,62 @@ static void time_threads(int threads)
 		rate = threads * count / (now_ns() - began) * 1e3;
 		best = rate > best ? rate : best;
 	}
-	printf("threads_%d_mpairs_per_s %.2f\n", threads, best);
+	printf("threads_%d %.2f\n", threads, best);
 }
 
-static void steps(void (*call)(void))
+static int steps(const char *name)
 {
-	for (int i = 0; i < 200; i++)
-		call();
-	__asm__ volatile("int3");
-	for (int i = 0; i < 100; i++)
-		call();
-	__asm__ volatile("int3");
+#if defined(__x86_64__)
+	for (unsigned i = 0; i < CALLS; i++) {
+		if (strcmp(calls[i].name, name) != 0)
+			continue;
+		for (int n = 0; n < 200; n++)
+			calls[i].call();
+		__asm__ volatile("int3");
+		for (int n = 0; n < 100; n++)
+			calls[i].call();
+		__asm__ volatile("int3");
+		return 0;
+	}
+#endif
+	(void)name;
+	return 2;
+}
+
+static void hold(long count)
+{
+	CUdeviceptr pointer;
+	char byte;
+
+	for (long i = 0; i < count; i++)
+		must(cuMemAlloc(&pointer, 512), "live allocations");
+	puts("held");
+	fflush(stdout);
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
 }
 
 int main(int argc, char **argv)
 {
-	if (argc < 3)
+	const char *what = argc > 1 ? argv[1] : "";
+	long number = argc > 2 ? atol(argv[2]) : 0;
+
+	if (getenv("BENCH_PART"))
+		part = atol(getenv("BENCH_PART"));
+	if (argc < 2 || part < 1)
 		return 2;
 	start();
-	if (strcmp(argv[1], "time") == 0)
-		time_calls(atol(argv[2]));
-	else if (strcmp(argv[1], "stack") == 0)
-		pairs_at(atoi(argv[2]));
-	else if (strcmp(argv[1], "threads") == 0)
-		time_threads(atoi(argv[2]));
-	else if (strcmp(argv[1], "steps") == 0)
-		steps(strcmp(argv[2], "launch") == 0 ? launch : pair);
+	if (strcmp(what, "init") == 0)
+		return 0;
+	prepare();
+	if (strcmp(what, "time") == 0)
+		time_calls(number);
+	else if (strcmp(what, "threads") == 0)
+		time_threads(number);
+	else if (strcmp(what, "steps") == 0 && argc > 2)
+		return steps(argv[2]);
+	else if (strcmp(what, "hold") == 0)
+		hold(number);
 	else
 		return 2;
 	return 0;

@@ -1,121 +1,209 @@
 #!/bin/bash
-# run.sh - the cost of cuward: the same calls bare and under the shim, interleaved, one table.
+# run.sh - what cuward costs: the same calls bare, under the shim and traced, in turns; one table.
 #
-#	bars:  what must hold (launch +8 ns and 40 instructions; pair +45, 180, 500 ns; 0 system calls;
-#	       call sites: address +5, 10 native frames +60, 10 lines of Python +1500 ns;
-#	       2 threads 3 M pairs/s; /bin/true +0.2 ms; run --trace true 1.5 s)
+# A figure is the median of several processes, of each of which the least of its rounds counts: what
+# disturbs a round only ever adds to it. The three columns take turns, so that a slow minute of the
+# machine hits all of them. `added` is shim less bare, `ratio` shim by bare; instructions are counted one step
+# at a time and are exact. Bars are below, next to their rows; exit 1 if one does not hold.
 #
-# Figures are printed, and left as JSON in build/bench/results.json. Exit 1 if a bar does not hold.
+# The table is left as JSON in build/bench.json. RUNS=N processes a figure (default 3); QUICK=1 leaves out
+# a million live allocations.
 set -eu
 cd "$(dirname "$0")/../.." || exit 1
 B=${B:-$PWD/build}
 bench=$B/bench/bench steps=$B/bench/steps
 shim=$B/libcuward.so
-export CUWARD_SIM_REUSE=${CUWARD_SIM_REUSE:-immediate} CUWARD_SIM_MEMORY=64G
-export CUWARD_DIR
-CUWARD_DIR=$(mktemp -d /dev/shm/cuward-bench-XXXXXX)
-trap 'rm -rf "$CUWARD_DIR"' EXIT
-unset LD_PRELOAD LD_LIBRARY_PATH CUWARD_MEMORY CUWARD_JOB
-live=${LIVE:-1000000}
+runs=${RUNS:-3}
+sizes="1000 100000"
+[ -n "${QUICK-}" ] || sizes="$sizes 1000000"
+export CUWARD_SIM_MEMORY=64G CUWARD_DIR
+unset LD_PRELOAD LD_LIBRARY_PATH "${!CUWARD_MEMORY@}" CUWARD_JOB CUWARD_TRACE CUWARD_REPORT
+work=$(mktemp -d /dev/shm/cuward-bench-XXXXXX)
+trap 'rm -rf "$work"' EXIT
+CUWARD_DIR=$work/state
+tracing=
+[ ! -e "$B/libcuward-lttng.so" ] || ! command -v lttng-sessiond >/dev/null || tracing=yes
+
+# ---- the three columns ----
+
+bare() { LD_LIBRARY_PATH=$B/sim timeout 300 "$@"; }
+shim() { LD_LIBRARY_PATH=$B/sim LD_PRELOAD=$shim CUWARD_MEMORY=60G timeout 300 "$@"; }
+traced() {
+	[ -n "$tracing" ] || return 0
+	rm -rf "$work/trace"
+	BENCH_PART=20 timeout 300 "$B/cuward" run -q --sim -m 60G --leak off --trace="$work/trace" -- "$@"
+	rm -rf "$work/trace"
+}
+
+# collect LABEL COMMAND...: a turn of each column; lines `column LABEL+name value` into $work/values.
+collect() {
+	local column
+	for column in bare shim traced; do
+		$column "${@:2}" | sed "s/^/$column $1/" >>"$work/values"
+	done
+}
+
+# median COLUMN NAME: "" where there is none.
+median() {
+	awk -v c="$1" -v n="$2" '$1 == c && $2 == n { print $3 }' "$work/values" | sort -g |
+		awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'
+}
+
+# ---- the table ----
+
 failed=0
-results=$B/bench/results.json
-printf '{' >"$results"
+: >"$work/rows"
+: >"$work/instructions"
 
-bare() { LD_LIBRARY_PATH=$B/sim "$@"; }
-shimmed() { LD_LIBRARY_PATH=$B/sim LD_PRELOAD=$shim CUWARD_MEMORY=60G "$@"; }
-
-# row NAME BARE SHIM UNIT BAR VALUE: bars are upper limits of VALUE, or lower ones with a leading >.
+# row NAME UNIT FIGURE BAR: FIGURE (added, shim, bare, instructions) is held against BAR, an upper limit, or a
+# lower one with a leading >.
 row() {
-	local verdict=
-	if [ -n "$5" ]; then
-		verdict=$(awk -v v="$6" -v bar="$5" 'BEGIN { lower = sub(/^>/, "", bar)
-			print (lower ? v >= bar + 0 : v <= bar + 0) ? "holds" : "FAILS" }')
-		[ "$verdict" = FAILS ] && failed=1
+	local bare shim traced instructions added ratio value= verdict= bar=${4-}
+	bare=$(median bare "$1") shim=$(median shim "$1") traced=$(median traced "$1")
+	instructions=$(awk -v n="$1" '$1 == n { print $2 }' "$work/instructions")
+	[ -n "$shim" ] || return 0
+	added=$(awk -v x="$bare" -v y="$shim" 'BEGIN { if (x != "") printf "%.2f", y - x }')
+	ratio=$(awk -v x="$bare" -v y="$shim" 'BEGIN { if (x > 0) printf "%.2f", y / x }')
+	[ -z "${3-}" ] || value=${!3}
+	if [ -n "$bar" ] && [ -n "$value" ]; then
+		verdict=$(awk -v v="$value" -v bar="$bar" 'BEGIN { lower = sub(/^>/, "", bar)
+			print (lower ? v > bar + 0 : v <= bar + 0) ? "holds" : "FAILS" }')
+		[ "$verdict" = holds ] || failed=1
 	fi
-	printf '%-22s %10s %10s %10s %-12s %8s %s\n' "$1" "$2" "$3" "$6" "$4" "$5" "$verdict"
-	printf '%s"%s": {"bare": %s, "shim": %s, "value": %s, "unit": "%s"}' \
-		"$([ -s "$results" ] && [ "$(cat "$results")" != '{' ] && echo ', ')" \
-		"$1" "${2:-null}" "${3:-null}" "$6" "$4" >>"$results"
+	printf '%-26s %10s %10s %10s %9s %6s %6s  %-10s %-16s %s\n' "$1" "${bare:--}" "$shim" "${traced:--}" \
+		"${added:--}" "${ratio:--}" "${instructions:--}" "$2" "${bar:+$3 ${bar/#[0-9]/<=${bar:0:1}}}" "$verdict"
+	printf '%s\t' "$1" "$2" "$bare" "$shim" "$traced" "$added" "$ratio" "$instructions" "${3-}" "$bar" \
+		"$verdict" >>"$work/rows"
+	echo >>"$work/rows"
 }
 
-# Least of several interleaved runs of every figure.
-collect() { # FILE COMMAND...
-	"${@:2}" >>"$1"
+# note COLUMN NAME VALUE: a figure that is measured here.
+note() { echo "$1 $2 $3" >>"$work/values"; }
+
+# ---- measuring ----
+
+for _ in $(seq "$runs"); do
+	export CUWARD_SIM_REUSE=immediate
+	collect "" "$bench" time 0
+	for size in $sizes; do
+		collect "" "$bench" time "$size"
+		CUWARD_SIM_REUSE=never collect fresh_ "$bench" time "$size"
+	done
+	for threads in 1 2 4; do
+		collect "" "$bench" threads $threads
+	done
+done
+
+# Instructions of 100 calls, and system calls: none may be on the way.
+by_gcc=
+! readelf -p .comment "$shim" | grep -q GCC: || by_gcc=instructions
+for what in launch launch_ex launch_cooperative mem_get_info pair_0 pair_async; do
+	read -r x calls_bare < <(bare "$steps" 100 "$bench" steps $what)
+	read -r y calls_shim < <(shim "$steps" 100 "$bench" steps $what)
+	echo "$what $(awk -v x="$x" -v y="$y" 'BEGIN { print y - x }')" >>"$work/instructions"
+	note bare "${what}_system_calls" "$calls_bare"
+	note shim "${what}_system_calls" "$calls_shim"
+done
+
+# Bytes a record: what a hundred thousand live allocations add to the ledger.
+ledger_blocks() {
+	local blocks
+	mkfifo "$work/in"
+	shim "$bench" hold "$1" <"$work/in" >"$work/said" &
+	exec 9>"$work/in"
+	until grep -q held "$work/said"; do sleep 0.05; done
+	[ -n "$(find "$CUWARD_DIR" -name '*.ledger')" ]
+	blocks=$(find "$CUWARD_DIR" -name '*.ledger' -exec du -B 1 {} + | awk '{ n += $1 } END { print n }')
+	exec 9>&-
+	wait $!
+	rm "$work/in"
+	echo "$blocks"
 }
-least() { awk -v n="$2" '$1 == n && (m == "" || $2 < m) { m = $2 } END { print m }' "$1"; }
+empty=$(ledger_blocks 0)
+full=$(ledger_blocks 100000)
+note shim record $(((full - empty) / 100000))
 
-printf '%-22s %10s %10s %10s %-12s %8s\n' "" bare shim added unit bar
-a=$(mktemp) b=$(mktemp) fresh_a=$(mktemp) fresh_b=$(mktemp)
-for _ in 1 2 3; do
-	collect "$a" bare "$bench" time "$live"
-	collect "$b" shimmed "$bench" time "$live"
-done
-export CUWARD_SIM_REUSE=never
-for _ in 1 2; do
-	collect "$fresh_a" bare "$bench" time "$live"
-	collect "$fresh_b" shimmed "$bench" time "$live"
-done
-export CUWARD_SIM_REUSE=immediate
-compare() { # NAME BAR [FILE FILE LABEL]
-	local x y
-	x=$(least "${3:-$a}" "$1") y=$(least "${4:-$b}" "$1")
-	row "${5:-$1}" "$x" "$y" "ns/call" "$2" "$(awk -v x="$x" -v y="$y" 'BEGIN { printf "%.2f", y - x }')"
+# Starting: milliseconds each.
+in_turn() { # COUNT COMMAND...
+	local began=$EPOCHREALTIME
+	for _ in $(seq "$1"); do "${@:2}"; done
+	awk -v a="$began" -v b="$EPOCHREALTIME" -v n="$1" 'BEGIN { printf "%.3f\n", (b - a) * 1000 / n }'
 }
-compare launch 8
-compare pair_0 45
-compare "pair_lifo_$live" 180
-compare "pair_random_$live" 500
-compare "pair_random_$live" 500 "$fresh_a" "$fresh_b" "pair_random_fresh"
-compare pair_async 90
-compare mem_get_info ""
-
-for what in launch pair; do
-	read -r x _ < <(bare "$steps" 100 "$bench" steps $what)
-	read -r y calls < <(shimmed "$steps" 100 "$bench" steps $what)
-	bar=
-	[ $what = launch ] && readelf -p .comment "$shim" | grep -q GCC: && bar=40
-	row "${what}_instructions" "$x" "$y" instructions "$bar" "$(awk -v x="$x" -v y="$y" 'BEGIN { print y - x }')"
-	row "${what}_syscalls" "" "$calls" "a call" 0 "$calls"
+at_once() { # COUNT COMMAND...
+	local began=$EPOCHREALTIME
+	for _ in $(seq "$1"); do "${@:2}" & done
+	wait
+	awk -v a="$began" -v b="$EPOCHREALTIME" -v n="$1" 'BEGIN { printf "%.3f\n", (b - a) * 1000 / n }'
+}
+export LD_LIBRARY_PATH=$B/sim
+for _ in $(seq "$runs"); do
+	for column in bare shim; do
+		[ $column = bare ] || export LD_PRELOAD=$shim CUWARD_MEMORY=60G
+		note $column start_true "$(in_turn 200 /bin/true)"
+		note $column start_init "$(in_turn 50 "$bench" init)"
+		note $column start_100_at_once "$(at_once 100 "$bench" init)"
+		note $column start_300_at_once "$(at_once 300 "$bench" init)"
+		unset LD_PRELOAD CUWARD_MEMORY
+	done
 done
-
-# What a call site costs, against none: the least of interleaved runs each.
-stacked() { LD_LIBRARY_PATH=$B/sim LD_PRELOAD=$shim CUWARD_MEMORY=60G CUWARD_STACK=$1 "${@:2}"; }
-c=$(mktemp -d)
-for _ in 1 2 3 4 5; do
-	for stack in none addr native; do collect "$c/$stack" stacked $stack "$bench" stack 8; done
-	for stack in none python; do collect "$c/py-$stack" stacked $stack python3 tests/bench/stack.py; done
-done
-compare pair_deep 5 "$c/none" "$c/addr" stack_addr
-compare pair_deep 60 "$c/none" "$c/native" stack_native
-compare pair_python 1500 "$c/py-none" "$c/py-python" stack_python
-rm -rf "$c"
-
-for threads in 1 2 4; do
-	y=$(shimmed "$bench" threads $threads | awk '{ print $2 }')
-	x=$(bare "$bench" threads $threads | awk '{ print $2 }')
-	bar=
-	[ $threads = 2 ] && bar='>3'
-	row "threads_$threads" "$x" "$y" "M pairs/s" "$bar" "$y"
-done
-
-# A process that never calls CUDA: 300 of them, in milliseconds each.
-starts() { local t=$EPOCHREALTIME; for _ in {1..300}; do /bin/true; done
-	awk -v a="$t" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.3f\n", (b - a) * 1000 / 300 }'; }
-x=9999 y=9999
-for _ in 1 2 3; do
-	x=$(printf '%s\n%s\n' "$x" "$(starts)" | sort -n | head -1)
-	y=$(printf '%s\n%s\n' "$y" "$(LD_PRELOAD=$shim; export LD_PRELOAD; starts)" | sort -n | head -1)
-done
-row true "$x" "$y" "ms" 0.2 "$(awk -v x="$x" -v y="$y" 'BEGIN { printf "%.3f", y - x }')"
-
-if [ -e "$B/libcuward-lttng.so" ]; then
-	trace=$(mktemp -d)
-	t=$EPOCHREALTIME
-	"$B/cuward" run -q --trace="$trace/t" true
-	y=$(awk -v a="$t" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f\n", b - a }')
-	row run_trace_true "" "$y" s 1.5 "$y"
-	rm -rf "$trace"
+unset LD_LIBRARY_PATH
+note shim start_linear "$(awk -v a="$(median shim start_300_at_once)" -v b="$(median shim start_100_at_once)" \
+	'BEGIN { printf "%.2f", a / b }')"
+if [ -n "$tracing" ]; then
+	began=$EPOCHREALTIME
+	"$B/cuward" run -q --trace="$work/trace" true
+	note shim run_trace_true "$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.3f\n", b - a }')"
 fi
-printf '}\n' >>"$results"
-rm -f "$a" "$b" "$fresh_a" "$fresh_b"
+
+# ---- telling ----
+
+printf '%-26s %10s %10s %10s %9s %6s %6s  %-10s %-16s\n' "" bare shim traced added ratio instr. unit bar
+row launch ns added 8
+row launch_ex ns
+row launch_cooperative ns
+row mem_get_info ns
+row pair_0 ns added 60
+row pair_async ns added 120
+for size in $sizes; do
+	for order in lifo fifo random; do
+		limit=180
+		[ $size -lt 1000000 ] || [ $order != random ] || limit=500
+		row pair_${order}_$size ns added $limit
+		row fresh_pair_${order}_$size ns added $((limit > 300 ? limit : 300))
+	done
+done
+for threads in 1 2 4; do
+	bar=
+	[ $threads != 2 ] || bar='>3'
+	row threads_$threads Mpairs/s shim "$bar"
+done
+for what in launch launch_ex launch_cooperative mem_get_info pair_0 pair_async; do
+	row ${what}_system_calls "a call" shim 0
+done
+row record bytes shim 80
+row start_true ms added 0.2
+row start_init ms added 2
+row start_100_at_once ms added 2
+row start_300_at_once ms added 2
+row start_linear "x of 100" shim 2
+row run_trace_true s shim 1.5
+
+# A launch in instructions: only what gcc made is held to it.
+if [ -n "$by_gcc" ]; then
+	count=$(awk '$1 == "launch" { print $2 }' "$work/instructions")
+	[ "$count" -le 40 ] || { echo "launch: $count instructions more, the bar is 40"; failed=1; }
+fi
+
+jq -Rn --arg version "$("$B/cuward" --version | sed 's/^[^0-9]*//')" --argjson runs "$runs" '
+	def number: if . == "" then null else tonumber end;
+	{ schema: 1, version: $version, runs: $runs, rows: [ inputs | split("\t") | {
+		name: .[0], unit: .[1], bare: (.[2] | number), shim: (.[3] | number), traced: (.[4] | number),
+		added: (.[5] | number), ratio: (.[6] | number), instructions: (.[7] | number),
+		bar: (if .[9] == "" then null else { of: .[8], limit: .[9], holds: (.[10] == "holds") } end) } ] }
+	' "$work/rows" >"$B/bench.json"
+
+figure() { jq -r --arg n "$1" --arg f "$2" '[.rows[] | select(.name == $n)][0][$f] // "-"' "$B/bench.json"; }
+echo
+echo "A line for docs/bench.md:"
+echo "| $(jq -r .version "$B/bench.json") | $(date -u +%Y-%m-%d) | MACHINE | $(figure launch added) | $(figure launch instructions) | $(figure pair_0 added) | $(figure pair_async added) | $(figure pair_random_1000000 added) | $(figure threads_2 shim) | $(figure start_true added) | $(figure start_init added) | $(figure start_300_at_once added) |"
 exit $failed
