@@ -50,7 +50,7 @@ provider_objects := $(patsubst shim/provider/%,$(B)/obj/provider/%.o,$(provider_
 sim_sources := $(wildcard tests/sim/*.c)
 sim_objects := $(patsubst tests/sim/%,$(B)/obj/sim/%.o,$(sim_sources))
 
-tool_packages := jansson babeltrace2
+tool_packages := jansson
 tool_libs = $(shell pkg-config --libs $(tool_packages)) -ldw -lelf -lm
 tool_cflags = $(shell pkg-config --cflags $(tool_packages))
 

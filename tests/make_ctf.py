@@ -7,6 +7,7 @@ events of another provider, --host NAME is where it was recorded, --streams N de
 streams, --packet N puts N events into each packet.
 """
 import argparse
+import hashlib
 import re
 import struct
 import sys
@@ -16,7 +17,7 @@ TOP = Path(__file__).resolve().parent.parent
 WORDS = {"kind": "KINDS", "direction": "DIRECTIONS", "scope": "SCOPES", "how": "ENDS",
          "verdict": "VERDICTS"}
 CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i32": "i", "x64": "Q"}
-UUID = bytes(range(16))
+UUID = bytearray(16)  # of what is in the trace; set in main()
 
 
 def macro(header, name):
@@ -104,7 +105,7 @@ def write_stream(path, number, events, ids, options):
         if start and number == 0 and start // options.packet == 1:
             discarded, sequence = options.lost, options.lost_packets
         bits = (32 + 48 + len(body)) * 8
-        data += struct.pack("<I16sIQ", 0xC1FC1FC1, UUID, 0, number)
+        data += struct.pack("<I16sIQ", 0xC1FC1FC1, bytes(UUID), 0, number)
         data += struct.pack("<QQQQQQ", packet[0][0], packet[-1][0], bits, bits,
                             sequence + start // options.packet, discarded)
         data += body
@@ -123,6 +124,7 @@ def main():
     schema, words = read_schema()
     ids = {name: i for i, name in enumerate([*schema, "other:thing"])}
     events = list(read_events(options.events, schema, words))
+    UUID[:] = hashlib.md5(repr((events, options.host)).encode()).digest()
     last = events[-1][0] if events else 1
     events += [(last, "other:thing", struct.pack("<I", i)) for i in range(options.foreign)]
     out = Path(options.out)

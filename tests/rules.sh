@@ -24,8 +24,8 @@ rule "sys/mman.h in shim only in share.c, ledger.c, index.c and bypass.c" \
 	sh -c "grep -l 'sys/mman.h' shim/*.[ch] | grep -vE 'shim/(share|ledger|index|bypass)\.c'"
 rule "WHOLE_PAGES is of a type, or its neighbours are wiped too" \
 	grep -nE '[a-z_] WHOLE_PAGES;' shim/*.[ch]
-rule "babeltrace headers only in ctf.c" \
-	sh -c "grep -lE '#include.*babeltrace' tools/*.[ch] | grep -vE 'tools/ctf(_[a-z]+)?\.c'"
+rule "the format of traces is known to ctf*.c and tsdl*.c alone" \
+	sh -c "grep -lE '#include \"(tsdl|ctf_[a-z]+)' tools/*.[ch] | grep -vE 'tools/(ctf|tsdl)(_[a-z]+)?\.[ch]'"
 rule "the core of the shim knows no cuda.h" \
 	grep -lE '#include.*(cuda|driver)\.h|cuda_headers' shim/quota.h shim/ledger.c shim/ledger.h \
 	shim/index.c shim/index.h shim/limit.c shim/limit.h shim/report.c shim/json.c shim/share.c

@@ -10,7 +10,7 @@ what=${1:?usage: setup.sh build|check|clients}
 top=$(cd "$(dirname "$0")/.." && pwd)
 
 packages="gcc libc6-dev make pkg-config libjansson-dev libinih-dev libdw-dev uthash-dev
-	libbabeltrace2-dev scdoc"
+	scdoc"
 [ "${WITH_LTTNG:-1}" = 0 ] || packages="$packages liblttng-ust-dev liblttng-ctl-dev lttng-tools"
 case $what in
 build) ;;

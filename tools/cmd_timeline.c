@@ -178,16 +178,6 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 
 /* ---- the work ---- */
 
-static void say(void *user, const char *sentence)
-{
-	(void)user;
-	fputs("cuward: ", stderr);
-	put_safe(stderr, sentence, 0);
-	fputc('\n', stderr);
-}
-
-static const struct trace_log standard_error = { .say = say };
-
 /* Names of users, where the trace comes from this very host. */
 static void name_users(struct model *model)
 {
@@ -249,24 +239,20 @@ static int read_traces(const struct timeline *timeline, struct model *model,
 	struct event event;
 	int status;
 
-	source = inputs_open(timeline->traces, timeline->count, &standard_error, &status);
+	source = inputs_open(timeline->traces, timeline->count, &inputs_standard_error, &status);
 	if (!source)
 		return status;
 	while (source->next(source, &event))
 		model_feed(model, &event);
 	status = inputs_verdict(source, timeline->traces[0]);
-	*facts = source->facts;
+	trace_facts_add(facts, &source->facts);
 	source->close(source);
 	return status;
 }
 
-static int tell(const struct timeline *timeline, struct model *model)
+static int show(const struct timeline *timeline, struct model *model,
+	const struct trace_facts *facts)
 {
-	struct trace_facts facts;
-	int status = read_traces(timeline, model, &facts);
-
-	if (status != 0)
-		return status;
 	model_finish(model);
 	for (unsigned i = 0; i < timeline->count; i++)
 		reports_beside(timeline->traces[i], model);
@@ -275,7 +261,18 @@ static int tell(const struct timeline *timeline, struct model *model)
 		fprintf(stderr, "cuward: no process in the trace has the pid %u\n", timeline->pid);
 		return EXIT_FOUND;
 	}
-	return print(timeline, model, &facts);
+	return print(timeline, model, facts);
+}
+
+static int tell(const struct timeline *timeline, struct model *model)
+{
+	struct trace_facts facts = { 0 };
+	int status = read_traces(timeline, model, &facts);
+
+	if (status == 0)
+		status = show(timeline, model, &facts);
+	trace_facts_free(&facts);
+	return status;
 }
 
 int cmd_timeline(int argc, char **argv)

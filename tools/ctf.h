@@ -4,11 +4,14 @@
 #ifndef CTF_H
 #define CTF_H
 
+#include <stdio.h>
+
 #include "event.h"
 
 struct ctf_dir {
 	char *path;
 	uint32_t session; /* keys of processes hold for a session, in whatever folder of it */
+	bool orphan;      /* streams without metadata */
 };
 
 /* Trace directories, each once, however often it is found. */
@@ -31,23 +34,13 @@ enum ctf_found ctf_find(struct ctf_dirs *dirs, const char *path);
 void ctf_dirs_free(struct ctf_dirs *dirs);
 
 /*
- * Open one trace directory; name is for messages. What breaks off later is told to the log, sets
- * facts.damaged, and the rest is delivered. NULL: it cannot be opened as a whole, and why.
+ * All of them as one source, merged by time, each packet once. What breaks off is told to the log,
+ * sets facts.damaged, and the rest is delivered.
  */
-struct event_source *ctf_open(const char *path, const char *name, const struct trace_log *log,
-	char *why, size_t why_bytes);
+struct event_source *ctf_open(const struct ctf_dirs *dirs, const struct trace_log *log);
 
-/* A trace that does not open as a whole, one folder for each of its streams. */
-struct ctf_parts {
-	char *folder; /* in TMPDIR; NULL: it could not be made */
-	char **paths; /* of the folders */
-	char **names; /* of the streams */
-	size_t count, capacity;
-};
-
-struct ctf_parts *ctf_split(const char *path);
-/* Put a copy of its readable packets in place of a stream; false: there are none. */
-bool ctf_salvage(const struct ctf_parts *parts, size_t part);
-void ctf_parts_free(struct ctf_parts *parts);
+/* Write all events of all traces, whosever, as babeltrace2 does. */
+void ctf_write_text(const struct ctf_dirs *dirs, const struct trace_log *log, FILE *out,
+	struct trace_facts *facts);
 
 #endif

@@ -16,7 +16,9 @@
 /* nftw hands no pointer on, so what it finds is noted here; one search at a time. */
 static struct {
 	struct ctf_dirs *dirs;
-	size_t files, traces, streams;
+	size_t files, traces;
+	char **streams; /* folders with streams in them, in order */
+	size_t stream_count, stream_capacity;
 } search;
 
 /* The folder of the session: what is above the folders of users and of archived chunks. */
@@ -38,7 +40,7 @@ static uint32_t session_of(struct ctf_dirs *dirs, const char *path)
 	return (uint32_t)dirs->session_count++;
 }
 
-static void add_dir(struct ctf_dirs *dirs, const char *path)
+static void add_dir(struct ctf_dirs *dirs, const char *path, bool orphan)
 {
 	char *real = realpath(path, NULL);
 
@@ -50,7 +52,7 @@ static void add_dir(struct ctf_dirs *dirs, const char *path)
 		}
 	}
 	dirs->items = need_room(dirs->items, dirs->count, &dirs->capacity, sizeof(*dirs->items));
-	dirs->items[dirs->count++] = (struct ctf_dir){ real, session_of(dirs, real) };
+	dirs->items[dirs->count++] = (struct ctf_dir){ real, session_of(dirs, real), orphan };
 }
 
 static bool is_stream(const char *path)
@@ -67,6 +69,15 @@ static bool is_stream(const char *path)
 	return is;
 }
 
+static void note_streams(const char *folder)
+{
+	if (search.stream_count && strcmp(search.streams[search.stream_count - 1], folder) == 0)
+		return;
+	search.streams = need_room(search.streams, search.stream_count, &search.stream_capacity,
+		sizeof(*search.streams));
+	search.streams[search.stream_count++] = need_copy(folder);
+}
+
 static int visit(const char *path, const struct stat *about, int type, struct FTW *at)
 {
 	char folder[PATH_MAX];
@@ -74,14 +85,28 @@ static int visit(const char *path, const struct stat *about, int type, struct FT
 	if (type == FTW_D || type == FTW_DNR || !S_ISREG(about->st_mode))
 		return 0;
 	search.files++;
-	if (strcmp(path + at->base, "metadata") != 0) {
-		search.streams += !search.streams && is_stream(path);
-		return 0;
-	}
 	snprintf(folder, sizeof(folder), "%.*s", at->base > 1 ? at->base - 1 : 1, path);
-	search.traces++;
-	add_dir(search.dirs, folder);
+	if (strcmp(path + at->base, "metadata") == 0) {
+		search.traces++;
+		add_dir(search.dirs, folder, false);
+	} else if (is_stream(path)) {
+		note_streams(folder);
+	}
 	return 0;
+}
+
+/* Folders with streams and without metadata: nothing explains them, which must be told. */
+static void add_orphans(struct ctf_dirs *dirs)
+{
+	for (size_t i = 0; i < search.stream_count; i++) {
+		char path[PATH_MAX];
+
+		snprintf(path, sizeof(path), "%s/metadata", search.streams[i]);
+		if (access(path, F_OK) != 0)
+			add_dir(dirs, search.streams[i], true);
+		free(search.streams[i]);
+	}
+	free(search.streams);
 }
 
 static int by_name(const void *a, const void *b)
@@ -91,14 +116,18 @@ static int by_name(const void *a, const void *b)
 
 enum ctf_found ctf_find(struct ctf_dirs *dirs, const char *path)
 {
+	bool had_streams;
+
 	memset(&search, 0, sizeof(search));
 	search.dirs = dirs;
 	nftw(path, visit, 32, FTW_PHYS);
+	had_streams = search.stream_count > 0;
+	add_orphans(dirs);
 	if (dirs->count)
 		qsort(dirs->items, dirs->count, sizeof(*dirs->items), by_name);
 	if (search.traces)
 		return CTF_TRACES;
-	return search.streams ? CTF_NO_METADATA : search.files ? CTF_NONE : CTF_EMPTY;
+	return had_streams ? CTF_NO_METADATA : search.files ? CTF_NONE : CTF_EMPTY;
 }
 
 void ctf_dirs_free(struct ctf_dirs *dirs)

@@ -11,6 +11,7 @@
 
 #define CUWARD_COMMANDS(X) \
 	X(doctor, "what is enforced on this machine, and what is not") \
+	X(events, "") \
 	X(leaks, "the leaks of a report in another form, or against an earlier report") \
 	X(mark, "name this moment in a process that runs with --leak marks") \
 	X(preflight, "") \

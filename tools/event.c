@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "need.h"
+
 static struct event_schema schemas[EVENT_COUNT];
 
 static void add_field(struct event_schema *schema, const char *name, enum field_type type,
@@ -110,6 +112,46 @@ const char *event_string(const struct event *event, const struct event_field *fi
 	const char *text = *(const char *const *)((const char *)event + field->offset);
 
 	return text ? text : "";
+}
+
+void trace_facts_lose(struct trace_facts *facts, const struct trace_loss *loss)
+{
+	if (!loss->events && !loss->packets)
+		return;
+	facts->discarded += loss->events;
+	facts->lost_packets += loss->packets;
+	facts->losses =
+		need_room(facts->losses, facts->loss_count, &facts->loss_capacity, sizeof(*facts->losses));
+	facts->losses[facts->loss_count++] =
+		(struct trace_loss){ need_copy(loss->stream), loss->events, loss->packets };
+}
+
+void trace_facts_add(struct trace_facts *sum, struct trace_facts *one)
+{
+	uint64_t named_events = 0, named_packets = 0;
+
+	for (size_t i = 0; i < one->loss_count; i++) {
+		trace_facts_lose(sum, &one->losses[i]);
+		named_events += one->losses[i].events;
+		named_packets += one->losses[i].packets;
+	}
+	sum->events += one->events;
+	sum->foreign += one->foreign;
+	sum->discarded += one->discarded - named_events;
+	sum->lost_packets += one->lost_packets - named_packets;
+	sum->copies += one->copies;
+	sum->warnings += one->warnings;
+	sum->discarded_unknown |= one->discarded_unknown;
+	sum->damaged |= one->damaged;
+	trace_facts_free(one);
+}
+
+void trace_facts_free(struct trace_facts *facts)
+{
+	for (size_t i = 0; i < facts->loss_count; i++)
+		free(facts->losses[i].stream);
+	free(facts->losses);
+	*facts = (struct trace_facts){ 0 };
 }
 
 void event_source_say(struct event_source *source, const char *format, ...)

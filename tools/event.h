@@ -53,6 +53,12 @@ uint64_t event_number(const struct event *event, const struct event_field *field
 void event_set_string(struct event *event, const struct event_field *field, const char *value);
 const char *event_string(const struct event *event, const struct event_field *field);
 
+/* What the tracer dropped of one stream. */
+struct trace_loss {
+	char *stream; /* its file */
+	uint64_t events, packets;
+};
+
 /* What reading found beside events; sums over all inputs. */
 struct trace_facts {
 	uint64_t events;       /* ours */
@@ -60,6 +66,9 @@ struct trace_facts {
 	uint64_t discarded;    /* events that the tracer dropped, as far as it counted them */
 	uint64_t lost_packets; /* whole packets of events dropped or overwritten */
 	bool discarded_unknown; /* some were dropped and nobody knows how many */
+	struct trace_loss *losses; /* by stream, where they are known; trace_facts_free() */
+	size_t loss_count, loss_capacity;
+	uint64_t copies; /* packets that lie in several files, and were read once */
 	unsigned warnings;
 	bool damaged; /* the input ended before its end, or could not be read in part */
 };
@@ -77,6 +86,12 @@ struct event_source {
 	struct trace_facts facts;
 	const struct trace_log *log;
 };
+
+/* Note what a stream lost; nothing if it lost nothing. */
+void trace_facts_lose(struct trace_facts *facts, const struct trace_loss *loss);
+/* Add one to sum, and leave it empty. */
+void trace_facts_add(struct trace_facts *sum, struct trace_facts *one);
+void trace_facts_free(struct trace_facts *facts);
 
 /* printf to the log of a source. */
 void event_source_say(struct event_source *source, const char *format, ...)

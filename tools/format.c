@@ -16,8 +16,8 @@
 
 static char *next_text(void)
 {
-	static char texts[16][TEXT_BYTES];
-	static unsigned used;
+	static __thread char texts[16][TEXT_BYTES];
+	static __thread unsigned used;
 
 	return texts[used++ % 16];
 }

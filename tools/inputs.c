@@ -4,11 +4,11 @@
 #include "inputs.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <sys/stat.h>
 
 #include "ctf.h"
 #include "events_text.h"
+#include "format.h"
 #include "need.h"
 
 struct input {
@@ -27,20 +27,19 @@ struct inputs {
 	bool handed_out; /* the event of heap[0] */
 	uint32_t keys;
 	struct ctf_dirs dirs;
-	struct ctf_parts **parts;
-	size_t parts_count, parts_capacity;
 };
 
-static void add_facts(struct trace_facts *sum, const struct trace_facts *one)
+static void say(void *user, const char *sentence)
 {
-	sum->events += one->events;
-	sum->foreign += one->foreign;
-	sum->discarded += one->discarded;
-	sum->lost_packets += one->lost_packets;
-	sum->warnings += one->warnings;
-	sum->discarded_unknown |= one->discarded_unknown;
-	sum->damaged |= one->damaged;
+	(void)user;
+	flockfile(stderr);
+	fputs("cuward: ", stderr);
+	put_safe(stderr, sentence, 0);
+	fputc('\n', stderr);
+	funlockfile(stderr);
 }
+
+const struct trace_log inputs_standard_error = { .say = say };
 
 /* ---- merging by time ---- */
 
@@ -86,6 +85,13 @@ static void start(struct inputs *inputs)
 		sift_down(inputs, i);
 }
 
+static bool end_of(struct inputs *inputs)
+{
+	for (size_t i = 0; i < inputs->count; i++)
+		trace_facts_add(&inputs->source.facts, &inputs->all[i]->source->facts);
+	return false;
+}
+
 static bool inputs_next(struct event_source *source, struct event *event)
 {
 	struct inputs *inputs = (struct inputs *)source;
@@ -100,11 +106,19 @@ static bool inputs_next(struct event_source *source, struct event *event)
 		*event = inputs->heap[0]->next;
 		return true;
 	}
-	for (size_t i = 0; i < inputs->count; i++) {
-		add_facts(&source->facts, &inputs->all[i]->source->facts);
-		inputs->all[i]->source->facts = (struct trace_facts){ 0 };
-	}
-	return false;
+	return end_of(inputs);
+}
+
+/* There is only one: nothing to merge, and nothing to copy. */
+static bool inputs_next_of_one(struct event_source *source, struct event *event)
+{
+	struct inputs *inputs = (struct inputs *)source;
+	struct input *input = inputs->all[0];
+
+	if (!input->source->next(input->source, event))
+		return end_of(inputs);
+	event->source += input->first_key;
+	return true;
 }
 
 static void inputs_close(struct event_source *source)
@@ -115,10 +129,8 @@ static void inputs_close(struct event_source *source)
 		inputs->all[i]->source->close(inputs->all[i]->source);
 		free(inputs->all[i]);
 	}
-	for (size_t i = 0; i < inputs->parts_count; i++)
-		ctf_parts_free(inputs->parts[i]);
+	trace_facts_free(&source->facts);
 	ctf_dirs_free(&inputs->dirs);
-	free(inputs->parts);
 	free(inputs->all);
 	free(inputs->heap);
 	free(inputs);
@@ -133,65 +145,6 @@ static void add_input(struct inputs *inputs, struct event_source *source, uint32
 	input->number = inputs->count;
 	inputs->all = need_room(inputs->all, inputs->count, &inputs->capacity, sizeof(*inputs->all));
 	inputs->all[inputs->count++] = input;
-}
-
-/* ---- traces ---- */
-
-static void damage(struct inputs *inputs, const char *name, const char *what, const char *why)
-{
-	event_source_say(&inputs->source, "%s: %s: %s", name, what, why);
-	inputs->source.facts.damaged = true;
-}
-
-static void open_part(struct inputs *inputs, const struct ctf_parts *parts, size_t part,
-	const struct ctf_dir *dir)
-{
-	char why[512], again[512], name[PATH_MAX];
-	struct event_source *source;
-
-	snprintf(name, sizeof(name), "%s/%s", dir->path, parts->names[part]);
-	source = ctf_open(parts->paths[part], name, inputs->source.log, why, sizeof(why));
-	if (!source && ctf_salvage(parts, part)) {
-		source = ctf_open(parts->paths[part], name, inputs->source.log, again, sizeof(again));
-		if (source)
-			damage(inputs, name, "the stream is cut off",
-				"its last packet is incomplete; what was read of it counts");
-	}
-	if (source)
-		add_input(inputs, source, dir->session << 16);
-	else
-		damage(inputs, name, "the stream cannot be read", why);
-}
-
-/* The whole trace does not open: a stream that is broken must not hide the others. */
-static void open_apart(struct inputs *inputs, const struct ctf_dir *dir, const char *why)
-{
-	struct ctf_parts *parts = ctf_split(dir->path);
-	size_t before = inputs->count;
-
-	inputs->parts = need_room(inputs->parts, inputs->parts_count, &inputs->parts_capacity,
-		sizeof(*inputs->parts));
-	inputs->parts[inputs->parts_count++] = parts;
-	for (size_t i = 0; i < parts->count; i++)
-		open_part(inputs, parts, i, dir);
-	if (inputs->count == before)
-		damage(inputs, dir->path, "the trace cannot be read; its metadata may be incomplete,"
-			" as after a killed session daemon", why);
-}
-
-static void open_traces(struct inputs *inputs)
-{
-	for (size_t i = 0; i < inputs->dirs.count; i++) {
-		const struct ctf_dir *dir = &inputs->dirs.items[i];
-		char why[512];
-		struct event_source *source =
-			ctf_open(dir->path, dir->path, inputs->source.log, why, sizeof(why));
-
-		if (source)
-			add_input(inputs, source, dir->session << 16);
-		else
-			open_apart(inputs, dir, why);
-	}
 }
 
 /* ---- what is it? ---- */
@@ -281,8 +234,12 @@ struct event_source *inputs_open(char *const *paths, unsigned count, const struc
 		inputs_close(&inputs->source);
 		return NULL;
 	}
-	open_traces(inputs);
-	start(inputs);
+	if (inputs->dirs.count)
+		add_input(inputs, ctf_open(&inputs->dirs, log), 0);
+	if (inputs->count == 1)
+		inputs->source.next = inputs_next_of_one;
+	else
+		start(inputs);
 	return &inputs->source;
 }
 
@@ -295,7 +252,7 @@ int inputs_verdict(struct event_source *source, const char *name)
 	if (facts->foreign) {
 		event_source_say(source, "%s: a trace without events of cuward; %llu of other providers",
 			name, (unsigned long long)facts->foreign);
-		return INPUT_FOREIGN;
+		return facts->damaged ? INPUT_NO_EVENTS : INPUT_FOREIGN;
 	}
 	if (!facts->damaged)
 		event_source_say(source, "%s: the trace holds no events; were they enabled, did the program"

@@ -16,6 +16,9 @@ enum {
 	INPUT_FOREIGN = 5,                 /* a trace of other programs only */
 };
 
+/* Sentences on stderr. */
+extern const struct trace_log inputs_standard_error;
+
 /* NULL: *status is the exit status, and the log was told why. */
 struct event_source *inputs_open(char *const *paths, unsigned count, const struct trace_log *log,
 	int *status);

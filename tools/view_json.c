@@ -304,6 +304,21 @@ static json_t *process_json(const struct model *model, const struct model_proces
 
 /* ---- the rest ---- */
 
+static json_t *losses_json(const struct trace_facts *facts)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < facts->loss_count; i++) {
+		json_t *loss = json_object();
+
+		set_text(loss, "stream", facts->losses[i].stream);
+		set_number(loss, "events", facts->losses[i].events);
+		set_number(loss, "packets", facts->losses[i].packets);
+		json_array_append_new(list, loss);
+	}
+	return list;
+}
+
 static json_t *trace_json(const struct model *model, const struct trace_facts *facts)
 {
 	struct view_doubts doubts = view_doubts(model, facts);
@@ -319,6 +334,8 @@ static json_t *trace_json(const struct model *model, const struct trace_facts *f
 	set_number(object, "lost_events", doubts.lost);
 	json_object_set_new(object, "lost_events_is_exact", json_boolean(!doubts.lost_unknown));
 	set_number(object, "lost_packets", facts->lost_packets);
+	json_object_set_new(object, "losses", losses_json(facts));
+	set_number(object, "copied_packets", facts->copies);
 	json_object_set_new(object, "damaged", json_boolean(doubts.damaged));
 	set_number(object, "undefined_events", doubts.undefined);
 	set_number(object, "truncated_processes", doubts.truncated);

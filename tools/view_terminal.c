@@ -69,6 +69,29 @@ static void lost_text(const struct view_doubts *doubts, uint64_t all, char *text
 			*packets ? packets : "events");
 }
 
+#define LOSSES_SHOWN 8
+
+/* Which streams lost how much: the one of a channel that was too small stands out. */
+static void put_losses(FILE *out, const struct trace_facts *facts)
+{
+	for (size_t i = 0; i < facts->loss_count && i < LOSSES_SHOWN; i++) {
+		const struct trace_loss *loss = &facts->losses[i];
+
+		fprintf(out, "    ");
+		if (loss->events)
+			fprintf(out, "%" PRIu64 " %s%s", loss->events, plural(loss->events, "event", "events"),
+				loss->packets ? " and " : "");
+		if (loss->packets)
+			fprintf(out, "%" PRIu64 " %s", loss->packets,
+				plural(loss->packets, "packet", "packets"));
+		fputs(" of ", out);
+		put_safe(out, loss->stream, 0);
+		fputc('\n', out);
+	}
+	if (facts->loss_count > LOSSES_SHOWN)
+		fprintf(out, "    and more of %zu other streams\n", facts->loss_count - LOSSES_SHOWN);
+}
+
 static void put_doubts(FILE *out, const struct model *model, const struct trace_facts *facts,
 	const struct view_style *style)
 {
@@ -79,6 +102,7 @@ static void put_doubts(FILE *out, const struct model *model, const struct trace_
 	if (doubts.lost || doubts.lost_unknown) {
 		lost_text(&doubts, all, text, sizeof(text));
 		put_warning(out, style, text);
+		put_losses(out, facts);
 	}
 	if (doubts.damaged)
 		put_warning(out, style, "the trace is damaged; this is what could be read");

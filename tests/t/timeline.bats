@@ -124,7 +124,9 @@ expect() {
 @test "losses are told and lower the confidence" {
 	make_ctf "$golden/two.events" "$tmp/lost" --lost 6
 	expect 1 "! 6 events (24.0 %) were lost" "$tmp/lost"
-	[ "$(timeline --json "$tmp/lost" | jq .trace.lost_events)" -eq 6 ]
+	[[ $output == *"    6 events of $tmp/lost/channel0_0"* ]]
+	[ "$(timeline --json "$tmp/lost" | jq -c '[.trace.lost_events, .trace.losses]')" = \
+		"[6,[{\"stream\":\"$tmp/lost/channel0_0\",\"events\":6,\"packets\":0}]]" ]
 	make_ctf "$golden/two.events" "$tmp/packets" --lost-packets 2
 	expect 1 "! 2 packets of events were lost" "$tmp/packets"
 }

@@ -1,0 +1,98 @@
+#!/usr/bin/env bats
+# The reader of traces against babeltrace2: the same events, in the same order, with the same values.
+
+load ../trace/lttng.bash
+
+setup() { tmp=$BATS_TEST_TMPDIR; }
+
+teardown() { daemon_end; }
+
+events() { "$B/cuward" events "$@"; }
+
+# same TRACE: both print the same, and that is so many lines.
+same() {
+	babeltrace2 "$1" >"$tmp/theirs" 2>"$tmp/complaints"
+	events "$1" >"$tmp/ours"
+	diff "$tmp/theirs" "$tmp/ours" | head -n 6 >"$tmp/diff"
+	cat "$tmp/diff"
+	[ ! -s "$tmp/diff" ]
+	[ "$(wc -l <"$tmp/ours")" -eq "$2" ]
+}
+
+@test "random fields of every kind, in both byte orders" {
+	for seed in $(seq 12); do
+		for order in "" --big; do
+			# shellcheck disable=SC2086
+			python3 "$TOP/tests/make_zoo.py" "$tmp/zoo" --seed "$seed" $order
+			same "$tmp/zoo" 39
+		done
+	done
+}
+
+@test "the comparison can fail" {
+	python3 "$TOP/tests/make_zoo.py" "$tmp/zoo" --seed 1
+	events "$tmp/zoo" >"$tmp/before"
+	printf '\xff' | dd of="$tmp/zoo/stream_0" bs=1 seek=120 conv=notrunc status=none
+	run cmp "$tmp/before" <(events "$tmp/zoo" 2>/dev/null)
+	[ "$status" -ne 0 ]
+}
+
+@test "a foreign LTTng-UST provider, its contexts, per user and per process" {
+	"${CC:-cc}" -std=gnu11 -I"$TOP/tests/trace" -o "$tmp/zoo" "$TOP/tests/trace/zoo.c" -llttng-ust -ldl
+	for buffers in uid pid; do
+		daemon_start
+		as_daemon lttng -q create test --output="$LTTNG_HOME/trace"
+		as_daemon lttng -q enable-channel -u -s test --buffers-$buffers --num-subbuf 8 --subbuf-size 64k c
+		as_daemon lttng -q enable-event -u -s test -c c 'zoo:*'
+		as_daemon lttng -q add-context -u -s test -c c -t vpid -t vtid -t procname -t ip -t pthread_id
+		as_daemon lttng -q start test
+		install -m 755 "$tmp/zoo" "$LTTNG_HOME/zoo"
+		as_daemon "$LTTNG_HOME/zoo" 1000
+		as_daemon lttng -q rotate test
+		as_daemon "$LTTNG_HOME/zoo" 500
+		daemon_stop_recording
+		same "$LTTNG_HOME/trace" 3000
+		run "$B/cuward" timeline "$LTTNG_HOME/trace"
+		[ "$status" -eq 5 ]
+		[[ $output == *"without events of cuward; 3000 of other providers"* ]]
+		daemon_end
+	done
+}
+
+@test "a trace of ours" {
+	LC_ALL=C "$B/cuward" run -q --sim --trace="$tmp/trace" -- "$B/apps/train" >/dev/null 2>&1 3>&-
+	same "$tmp/trace" "$(babeltrace2 "$tmp/trace" | wc -l)"
+	[ "$(wc -l <"$tmp/ours")" -gt 100 ]
+}
+
+@test "cut off or changed at any byte: what is left is told, and nothing crashes or hangs" {
+	python3 "$TOP/tests/make_ctf.py" "$TOP/tests/golden/two.events" "$tmp/trace" --streams 2 --packet 3
+	run -0 python3 "$TOP/tests/damage.py" "$B/cuward" "$tmp/trace" --every 29
+	echo "$output"
+	# Only cuts at the borders of packets, and in the metadata behind the last event, do not show.
+	[[ $output =~ ^([0-9]+)\ damages,\ ([0-9]+)\ cuts ]]
+	[ "${BASH_REMATCH[1]}" -gt 1000 ]
+	[ "${BASH_REMATCH[2]}" -le 4 ]
+}
+
+@test "a trace that was copied, and one in pieces, is told once" {
+	python3 "$TOP/tests/make_ctf.py" "$TOP/tests/golden/two.events" "$tmp/a/trace" --host box --streams 2 --packet 2
+	cp -r "$tmp/a" "$tmp/b"
+	diff -u "$TOP/tests/golden/two.json" <("$B/cuward" timeline --json "$tmp/a" "$tmp/b" | jq '.trace.copied_packets = 0' --indent 1)
+	[ "$("$B/cuward" timeline --json "$tmp/a" "$tmp/b" | jq -c '[.trace.events, .trace.copied_packets]')" = '[19,10]' ]
+	# The copy has one packet more than the first: it counts, and the rest once.
+	size=$(stat -c %s "$tmp/b/trace/channel0_0")
+	truncate -s $((size / 2)) "$tmp/a/trace/channel0_0"
+	run "$B/cuward" timeline --json "$tmp/a" "$tmp/b"
+	[ "$(sed -n '/^{/,$p' <<<"$output" | jq .trace.events)" -eq 19 ]
+}
+
+@test "a folder without metadata beside a good trace is said" {
+	python3 "$TOP/tests/make_ctf.py" "$TOP/tests/golden/two.events" "$tmp/dir/good"
+	python3 "$TOP/tests/make_ctf.py" "$TOP/tests/golden/gpu.events" "$tmp/dir/bad"
+	rm "$tmp/dir/bad/metadata"
+	run "$B/cuward" timeline --json "$tmp/dir"
+	[ "$status" -eq 1 ]
+	[[ $output == *"dir/bad: there are streams of a trace, but its metadata is missing"* ]]
+	[ "$(sed -n '/^{/,$p' <<<"$output" | jq -c '[.trace.damaged, .trace.events]')" = '[true,19]' ]
+}
