@@ -124,3 +124,29 @@ traced() {
 	awk -v a="$after" -v b="$before" 'BEGIN { exit !(a > b && a - b <= 41) }'
 	[ "$calls" = 0.00 ]
 }
+
+# Limited, or refused with a word: never unlimited.
+@test "an installation in an odd place" {
+	local place status
+	for place in plain '$LIB' '$ORIGIN' 'a b' 'a:b' "a'b" 'a"b' 'ü' '*' '%s' $'new\nline'; do
+		mkdir "$place"
+		cp "$B/cuward" "$shim" "$place"
+		status=0
+		rm -f r.json
+		"./$place/cuward" run -q -m 1M --report r.json -- "$apps/play" init device 0 alloc 1M refused 1 \
+			>said 2>&1 || status=$?
+		case $place in
+		plain | *\'* | *\"* | ü | [*%]*) [ $status -eq 0 ] && ask '.devices[0].denied' 1 ;;
+		*) [ $status -eq 125 ] && grep -q '^cuward: ' said || ask '.devices[0].denied' 1 ;;
+		esac || { echo "$place: $status"; cat said; false; }
+	done
+	mkdir real
+	cp "$B/cuward" "$shim" real
+	ln -s real link
+	(cd real && ../link/cuward run -q -m 1M -- "$apps/play" init device 0 alloc 1M refused 1)
+	# The library is there, but not for us.
+	: >real/libcuward.so
+	status=0
+	real/cuward run -q -m 1M -- "$apps/play" init device 0 alloc 8M >said 2>&1 || status=$?
+	[ $status -eq 125 ]
+}
