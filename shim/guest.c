@@ -273,7 +273,8 @@ bool guest_call_is_over(const struct thread *thread, const void *frame)
 {
 	const void *const *outer = thread->frame;
 
-	if (!outer || outer[1] != thread->caller)
+	/* The bits above are a signature where return addresses are signed (aarch64). */
+	if (!outer || ((uintptr_t)outer[1] ^ (uintptr_t)thread->caller) << 16)
 		return true;
 	return frame >= thread->frame && !is_on_another_stack(thread);
 }
