@@ -10,7 +10,7 @@ setup() {
 }
 
 teardown() {
-	rm -rf "${copy:-}"
+	rm -rf "${copy:-}" "${link:-}"
 }
 
 # holds FINDINGS: the limit does, silently, and the report says what is wrong with the folder.
@@ -76,11 +76,10 @@ good='[]' bad='["share-unavailable"]'
 
 # /dev/shm is everybody's: a link there may lead into our own home.
 @test "a link in /dev/shm is not followed" {
-	local name=/dev/shm/cuward-test-$$
+	link=/dev/shm/cuward-test-$$
 	mkdir home
-	ln -s "$PWD/home" $name
-	CUWARD_DIR=$name holds "$bad"
-	rm $name
+	ln -s "$PWD/home" $link
+	CUWARD_DIR=$link holds "$bad"
 	[ -z "$(ls home)" ]
 }
 
