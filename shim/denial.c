@@ -3,8 +3,9 @@
  */
 #include "denial.h"
 
+#include <string.h>
+
 #include "ledger.h"
-#include "quota.h"
 #include "site.h"
 #include "trace.h"
 
@@ -26,47 +27,59 @@ static bool same_denial(const struct ledger_denial *a, const struct ledger_denia
 	return a->api == b->api && a->device == b->device && a->site == b->site && a->scope == b->scope;
 }
 
-/* Programs probe thousands of times: equal refusals are one entry. */
-static void note_denial(const struct ledger_denial *denial)
+/* Programs probe thousands of times: equal refusals are one entry. False: this one is new. */
+static bool count_again(struct ledger_denial *entries, const struct ledger_denial *denial)
 {
-	struct ledger_denial *entries = guest.header->denials;
-
-	lock_take(&guest.lock);
-	for (unsigned i = 0; i < LEDGER_DENIALS_MAX; i++) {
-		if (!entries[i].present) {
-			entries[i] = *denial;
-			__atomic_store_n(&entries[i].present, 1, __ATOMIC_RELEASE);
-			break;
-		}
+	for (unsigned i = 0; i < LEDGER_DENIALS_MAX && entries[i].present; i++) {
 		if (same_denial(&entries[i], denial)) {
 			entries[i].count++;
 			entries[i].time_ns = denial->time_ns;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void note_denial(struct ledger_denial *denial)
+{
+	struct ledger_denial *entries = guest.header->denials;
+	bool known;
+
+	lock_take(&guest.lock);
+	known = count_again(entries, denial);
+	lock_give_back(&guest.lock);
+	if (known)
+		return;
+	/* Under our own limit we are the holder: say from where. */
+	if (denial->scope == SCOPE_PROCESS && denial->device != UINT8_MAX)
+		ledger_top_sites(denial->device, denial->holders);
+	lock_take(&guest.lock);
+	for (unsigned i = 0; !count_again(entries, denial) && i < LEDGER_DENIALS_MAX; i++) {
+		if (!entries[i].present) {
+			entries[i] = *denial;
+			__atomic_store_n(&entries[i].present, 1, __ATOMIC_RELEASE);
 			break;
 		}
 	}
 	lock_give_back(&guest.lock);
 }
 
-CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes,
-	const struct kind_limit *limit)
+CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes, const struct refusal *why)
 {
 	struct ledger_denial denial = {
-		.bytes = bytes, .limit_bytes = limit ? limit->bytes : BYTES_NONE, .count = 1,
-		.used_bytes = limit ? quota_used(&limit->word) : 0, .time_ns = guest_realtime_ns(),
+		.bytes = bytes, .limit_bytes = why->limit_bytes, .used_bytes = why->used_bytes, .count = 1,
+		.time_ns = guest_realtime_ns(),
 		.site = site_of(thread->caller, thread->frame), .api = thread_api(thread),
-		.device = device < 0 ? UINT8_MAX : device, .scope = SCOPE_PROCESS,
+		.device = device < 0 ? UINT8_MAX : device, .scope = why->scope,
 	};
 
 	if (device >= 0) {
 		struct guest_device *on = &guest.devices[device];
 
-		if (!limit) {
-			denial.limit_bytes = guest.refused ? 0 : on->limit;
-			denial.used_bytes = quota_used(on->word);
-		}
 		__atomic_fetch_add(&on->ledger->denied, 1, __ATOMIC_RELAXED);
 		add_bounded(&on->ledger->denied_bytes, bytes);
 	}
+	memcpy(denial.holders, why->holders, sizeof(denial.holders));
 	if (guest.header)
 		note_denial(&denial);
 	if (unlikely(trace_on)) {

@@ -10,10 +10,9 @@
 #include "guest.h"
 
 /*
- * Refuse this many bytes on a device (index, -1 none) and say so in report and trace. limit: the one
- * of a kind of memory, NULL for the device's. Returns CUDA_ERROR_OUT_OF_MEMORY.
+ * Refuse this many bytes on a device (index, -1 none) and say so in report and trace. Returns
+ * CUDA_ERROR_OUT_OF_MEMORY.
  */
-CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes,
-	const struct kind_limit *limit);
+CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes, const struct refusal *why);
 
 #endif

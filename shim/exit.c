@@ -115,6 +115,11 @@ static void tell_of_bypass(void)
 
 void guest_end(int status)
 {
+	guest_end_by(END_EXIT, status);
+}
+
+void guest_end_by(enum cuward_end how, int status)
+{
 	struct ledger_header *header;
 	bool outside_run;
 
@@ -128,10 +133,12 @@ void guest_end(int status)
 	growth_mark_pending();
 	header->status = status & 0xff;
 	header->end_realtime_ns = guest_realtime_ns();
-	__atomic_store_n(&header->ended, END_EXIT, __ATOMIC_RELEASE);
+	__atomic_store_n(&header->ended, how, __ATOMIC_RELEASE);
 	if (outside_run && (header->uses_cuda || guest.refused))
 		write_reports();
-	share_give_back_slot();
+	/* On the way to a signal the process still makes calls, and its memory is still there. */
+	if (how == END_EXIT)
+		share_give_back_slot();
 	if (outside_run)
 		ledger_unlink();
 }

@@ -12,6 +12,7 @@
 #include "ledger.h"
 #include "mapping.h"
 #include "overhead.h"
+#include "patience.h"
 #include "pool.h"
 #include "quota.h"
 #include "site.h"
@@ -67,27 +68,75 @@ hot void fill_record(const struct grant *grant, const struct grant_request *requ
 	ledger_set_state(record, RECORD_ALLOCATING);
 }
 
-/* What a pool keeps may be given back by now: look again before saying no. */
-static __attribute__((noinline)) bool take_again(int device, uint64_t bytes)
+static bool take_from(struct guest_device *on, uint64_t bytes, struct refusal *why)
+{
+	if (unlikely(on->grouped))
+		return group_take(on->word, on->ledger->slot_device, bytes, on->limit, &on->group, why);
+	if (likely(quota_take(on->word, bytes, on->limit)))
+		return true;
+	*why = (struct refusal){ .limit_bytes = on->limit, .used_bytes = quota_used(on->word) };
+	return false;
+}
+
+/* What a pool keeps may be given back by now: look again before saying no. Then what the user wants. */
+static __attribute__((noinline)) bool take_again(struct thread *thread, int device, uint64_t bytes,
+	struct refusal *why)
 {
 	struct guest_device *on = &guest.devices[device];
 
-	if (on->limit == BYTES_NONE || (!guest.policy.pools_reserved && !graph_memory_possible()))
+	if (why->limit_bytes == BYTES_NONE)
 		return false;
-	pool_look(device);
-	graph_memory_look(device);
-	return quota_take(on->word, bytes, on->limit);
+	if (guest.policy.pools_reserved || graph_memory_possible()) {
+		pool_look(device);
+		graph_memory_look(device);
+		if (take_from(on, bytes, why))
+			return true;
+	}
+	return guest.policy.on_limit != ON_LIMIT_DENY && patience_take(thread, device, bytes, why);
 }
 
-hot bool take(int device, uint64_t bytes)
+bool grant_take_once(int device, uint64_t bytes, struct refusal *why)
 {
-	return likely(quota_take(guest.devices[device].word, bytes, guest.devices[device].limit)) ||
-		take_again(device, bytes);
+	return take_from(&guest.devices[device], bytes, why);
+}
+
+hot bool take(struct thread *thread, int device, uint64_t bytes, struct refusal *why)
+{
+	struct guest_device *on = &guest.devices[device];
+
+	if (likely(!on->grouped) && likely(quota_take(on->word, bytes, on->limit)))
+		return true;
+	return take_from(on, bytes, why) || take_again(thread, device, bytes, why);
+}
+
+static __attribute__((noinline)) CUresult refuse_all(struct thread *thread, int device, uint64_t bytes)
+{
+	struct refusal why = { .scope = SCOPE_PROCESS };
+
+	if (device >= 0)
+		why.used_bytes = quota_used(guest.devices[device].word);
+	return denial_refuse(thread, device, bytes, &why);
+}
+
+/* Memory whose kind has a limit of its own. */
+static __attribute__((noinline)) bool take_of_kind(struct grant *grant,
+	const struct grant_request *request, struct refusal *why)
+{
+	struct kind_limit *limit = &guest.kinds[request->kind];
+
+	if (!quota_take(&limit->word, request->bytes, limit->bytes)) {
+		*why = (struct refusal){ .limit_bytes = limit->bytes, .used_bytes = quota_used(&limit->word) };
+		return false;
+	}
+	grant->limited = true;
+	return true;
 }
 
 hot CUresult open_for(struct grant *grant, struct thread *thread,
 	const struct grant_request *request)
 {
+	struct refusal why;
+
 	grant->thread = thread;
 	grant->bytes = request->bytes;
 	grant->stream = request->stream;
@@ -95,20 +144,17 @@ hot CUresult open_for(struct grant *grant, struct thread *thread,
 	grant->charged = request->charged && request->device >= 0;
 	grant->limited = false;
 	if (unlikely(guest.refused))
-		return denial_refuse(thread, request->device, request->bytes, NULL);
+		return refuse_all(thread, request->device, request->bytes);
 	if (grant->charged) {
-		if (unlikely(!take(request->device, request->bytes))) {
+		if (unlikely(!take(thread, request->device, request->bytes, &why))) {
 			/* Nobody's quota: a size no GPU has. The driver says so itself. */
-			if (guest.devices[request->device].limit != BYTES_NONE)
-				return denial_refuse(thread, request->device, request->bytes, NULL);
+			if (why.limit_bytes != BYTES_NONE)
+				return denial_refuse(thread, request->device, request->bytes, &why);
 			grant->charged = false;
 		}
 	} else if (unlikely(request->class != CLASS_OBJECT && guest.kinds[request->kind].bytes)) {
-		struct kind_limit *limit = &guest.kinds[request->kind];
-
-		if (!quota_take(&limit->word, request->bytes, limit->bytes))
-			return denial_refuse(thread, request->device, request->bytes, limit);
-		grant->limited = true;
+		if (!take_of_kind(grant, request, &why))
+			return denial_refuse(thread, request->device, request->bytes, &why);
 	}
 	grant->record = ledger_begin(&thread->spares);
 	if (likely(grant->record != LEDGER_NO_RECORD))
@@ -139,18 +185,22 @@ CUresult grant_open(struct grant *grant, enum cuward_kind kind, uint64_t bytes)
 
 CUresult grant_reserve(int device, uint64_t bytes)
 {
+	struct thread *thread = guest_thread();
+	struct refusal why;
+
 	if (unlikely(guest.refused))
-		return denial_refuse(guest_thread(), device, bytes, NULL);
-	if (bytes == 0 || take(device, bytes))
+		return refuse_all(thread, device, bytes);
+	if (bytes == 0 || take(thread, device, bytes, &why))
 		return CUDA_SUCCESS;
-	return denial_refuse(guest_thread(), device, bytes, NULL);
+	return denial_refuse(thread, device, bytes, &why);
 }
 
 CUresult grant_would_fit(int device, uint64_t bytes)
 {
 	CUresult result;
 
-	if (device < 0 || (guest.devices[device].limit == BYTES_NONE && !guest.refused))
+	if (device < 0 || (guest.devices[device].limit == BYTES_NONE &&
+		!guest.devices[device].grouped && !guest.refused))
 		return CUDA_SUCCESS;
 	result = grant_reserve(device, bytes);
 	if (result == CUDA_SUCCESS)
@@ -169,9 +219,11 @@ void grant_charge(int device, int64_t bytes)
 
 bool grant_resize(struct grant *grant, uint64_t bytes)
 {
+	struct refusal why;
+
 	if (grant->charged && bytes > grant->bytes) {
-		if (!take(grant->device, bytes - grant->bytes)) {
-			denial_refuse(grant->thread, grant->device, bytes, NULL);
+		if (!take(grant->thread, grant->device, bytes - grant->bytes, &why)) {
+			denial_refuse(grant->thread, grant->device, bytes, &why);
 			return false;
 		}
 	} else if (grant->charged) {

@@ -64,6 +64,9 @@ void grant_grow(uint32_t record, uint64_t bytes);
 /* How much more the device would have to give for this. Over the limit: noted, refused. */
 CUresult grant_would_fit(int device, uint64_t bytes);
 
+/* One try, without waiting and without a word. */
+bool grant_take_once(int device, uint64_t bytes, struct refusal *why);
+
 /* Take them for a while, if they fit; grant_hold() gives them back. */
 CUresult grant_reserve(int device, uint64_t bytes);
 

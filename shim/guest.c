@@ -14,6 +14,7 @@
 
 #include "bypass.h"
 #include "growth.h"
+#include "group.h"
 #include "limit.h"
 #include "log.h"
 #include "lookup.h"
@@ -98,10 +99,9 @@ static void check_settings(void)
 	} else if (!limit_parse(&limit, settings_get(SETTING_memory), why, sizeof(why))) {
 		snprintf(line, sizeof(line), "CUWARD_MEMORY: %s", why);
 		refuse(line);
-	} else if (strcmp(settings_get(SETTING_job_memory), "none") != 0) {
-		refuse("CUWARD_JOB_MEMORY: limits of a whole job cannot be enforced by this version");
-	} else if (strcmp(settings_get(SETTING_on_limit), "deny") != 0) {
-		refuse("CUWARD_ON_LIMIT: only deny is known to this version");
+	} else if (!limit_parse(&limit, settings_get(SETTING_job_memory), why, sizeof(why))) {
+		snprintf(line, sizeof(line), "CUWARD_JOB_MEMORY: %s", why);
+		refuse(line);
 	} else if (!policy_read(&guest.policy, guest.kinds, line, sizeof(line))) {
 		refuse(line);
 	}
@@ -113,6 +113,7 @@ static void forget(void)
 	guest_thread_pointer = NULL;
 	ledger_forget();
 	share_forget();
+	group_forget();
 	site_forget();
 	growth_forget();
 	lookup_forget();

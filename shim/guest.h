@@ -13,6 +13,7 @@
 
 #include "cuward/ledger.h"
 #include "driver.h"
+#include "group.h"
 #include "ledger.h"
 #include "lock.h"
 #include "policy.h"
@@ -39,6 +40,8 @@ struct thread {
 
 struct guest_device {
 	CUdevice handle;
+	bool grouped; /* limits of several processes apply: group.h */
+	struct group_limits group;
 	uint64_t limit; /* bytes, BYTES_NONE without one */
 	uint64_t *word; /* what we hold: in our slot, or private where there is none */
 	struct ledger_device *ledger;
@@ -94,6 +97,7 @@ struct guest {
 	struct guest_device devices[SLOT_DEVICES];
 	struct kind_limit kinds[KIND_COUNT];
 	struct policy policy;
+	uint32_t waiting; /* threads that wait for memory */
 	uint32_t green_count;
 	struct guest_green greens[GREENS_MAX];
 	uint32_t pools_lock;
@@ -188,6 +192,8 @@ void guest_find_once(enum cuward_finding finding);
 
 /* The orderly end: report written, slot given back. Once; nothing in other processes' memory. */
 void guest_end(int status);
+/* The same for another way to end: `status` is 128 + N for signal N. */
+void guest_end_by(enum cuward_end how, int status);
 
 uint64_t guest_clock_ns(void);    /* CLOCK_MONOTONIC */
 uint64_t guest_realtime_ns(void); /* CLOCK_REALTIME_COARSE */

@@ -24,10 +24,16 @@ static int current_device(void)
 static uint64_t room(const struct guest_device *device)
 {
 	uint64_t used = quota_used(device->word);
+	uint64_t own = device->limit == BYTES_NONE ? BYTES_NONE :
+		used < device->limit ? device->limit - used : 0;
 
-	if (device->limit == BYTES_NONE)
-		return BYTES_NONE;
-	return used < device->limit ? device->limit - used : 0;
+	return unlikely(device->grouped) ?
+		least(own, group_room(device->ledger->slot_device, &device->group)) : own;
+}
+
+static uint64_t limit_of(const struct guest_device *device)
+{
+	return least(device->limit, least(device->group.job, device->group.user));
 }
 
 #define MEM_GET_INFO(name) \
@@ -42,7 +48,7 @@ static uint64_t room(const struct guest_device *device)
 			if (total && free) \
 				overhead_learn(cw_index, *free, *total); \
 			if (total) \
-				*total = least(*total, cw_device->limit); \
+				*total = least(*total, limit_of(cw_device)); \
 			if (free) \
 				*free = least(*free, room(cw_device)); \
 		} \
@@ -60,7 +66,7 @@ MEM_GET_INFO(cuMemGetInfo_v2)
 		int cw_device = cw_result == CUDA_SUCCESS ? guest_device_index(dev) : -1; \
 \
 		if (cw_device >= 0) \
-			*bytes = least(*bytes, guest.devices[cw_device].limit); \
+			*bytes = least(*bytes, limit_of(&guest.devices[cw_device])); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 

@@ -172,6 +172,9 @@ bool ledger_contains(uint64_t address, struct ledger_record *copy);
  */
 uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position);
 
+/* Call sites that hold most of a device's charged memory, largest first. A search, for refusals only. */
+void ledger_top_sites(uint8_t device, struct ledger_holder holders[LEDGER_HOLDERS]);
+
 /* The same for live records of a class and kind with their handle in [start, start + bytes). */
 uint32_t ledger_claim_within(enum record_class class, uint8_t kind, uint64_t start, uint64_t bytes,
 	uint32_t *position);

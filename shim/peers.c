@@ -13,9 +13,10 @@
 
 #ifndef F_OFD_GETLK
 #define F_OFD_GETLK 36
+#define F_OFD_SETLK 37
 #endif
 
-static int open_slots(void)
+int peers_open(void)
 {
 	char why[256];
 	char name[32];
@@ -28,6 +29,31 @@ static int open_slots(void)
 	fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	close(folder);
 	return fd;
+}
+
+static uint64_t slot_offset(uint32_t number)
+{
+	return sizeof(struct slots_header) + (uint64_t)number * sizeof(struct slot);
+}
+
+static bool lock_slot(int fd, uint32_t number, short type)
+{
+	struct flock range = {
+		.l_type = type, .l_whence = SEEK_SET, .l_start = slot_offset(number),
+		.l_len = sizeof(struct slot),
+	};
+
+	return fcntl(fd, F_OFD_SETLK, &range) == 0;
+}
+
+bool peers_take_over(int fd, uint32_t number)
+{
+	return lock_slot(fd, number, F_WRLCK);
+}
+
+void peers_let_go(int fd, uint32_t number)
+{
+	lock_slot(fd, number, F_UNLCK);
 }
 
 static uint64_t read_number(int fd, uint64_t offset)
@@ -49,7 +75,7 @@ static bool is_alive(int fd, uint64_t offset)
 
 static uint64_t slot_holds(int fd, uint32_t number, uint32_t device)
 {
-	uint64_t offset = sizeof(struct slots_header) + (uint64_t)number * sizeof(struct slot);
+	uint64_t offset = slot_offset(number);
 	uint64_t word = read_number(fd, offset + offsetof(struct slot, words) + 8ull * device);
 	uint64_t overhead = read_number(fd, offset + offsetof(struct slot, overhead) + 8ull * device);
 	uint64_t bytes = (word & WORD_BYTES_MASK) + (overhead & WORD_BYTES_MASK);
@@ -62,7 +88,7 @@ uint64_t peers_hold(uint32_t slot_device, uint32_t self)
 	struct slots_header header;
 	uint64_t sum = 0;
 	int saved = errno; /* the guest's: we are in the middle of a call of its */
-	int fd = open_slots();
+	int fd = peers_open();
 
 	if (fd >= 0 && pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
 	    header.magic == SLOTS_MAGIC &&

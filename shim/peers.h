@@ -4,6 +4,7 @@
 #ifndef CUWARD_PEERS_H
 #define CUWARD_PEERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -11,5 +12,12 @@
  * 0 where the slots cannot be read. System calls: not on the way of a call.
  */
 uint64_t peers_hold(uint32_t slot_device, uint32_t self);
+
+/* The slots file, to ask and to lock; -1. Close it: that gives back every lock taken through it. */
+int peers_open(void);
+
+/* True: its owner is dead, and the slot is ours to change until we let go. */
+bool peers_take_over(int fd, uint32_t number);
+void peers_let_go(int fd, uint32_t number);
 
 #endif

@@ -4,6 +4,7 @@
 #include "policy.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "limit.h"
@@ -38,6 +39,47 @@ static bool unknown_word(enum setting setting, const char *words, char *why, siz
 	return false;
 }
 
+bool policy_duration(const char *text, uint64_t *ns)
+{
+	static const struct { const char *unit; uint64_t seconds; } units[] = {
+		{ "", 1 }, { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 },
+	};
+	char *end;
+	double number = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
+
+	if (number < 0 || number > 1e9 || strpbrk(text, "eExXpP"))
+		return false;
+	for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(end, units[i].unit) == 0) {
+			*ns = number * units[i].seconds * 1e9;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* wait[=T] */
+static bool read_wait(struct policy *policy)
+{
+	const char *text = settings_get(SETTING_on_limit);
+
+	if (strncmp(text, "wait", 4) != 0)
+		return false;
+	policy->on_limit = ON_LIMIT_WAIT;
+	policy->wait_ns = 600 * 1000000000ull;
+	return text[4] == '\0' || (text[4] == '=' && policy_duration(text + 5, &policy->wait_ns));
+}
+
+static bool read_on_limit(struct policy *policy, char *why, size_t why_bytes)
+{
+	if (is(SETTING_on_limit, "deny") || read_wait(policy))
+		return true;
+	policy->on_limit = is(SETTING_on_limit, "pause") ? ON_LIMIT_PAUSE : ON_LIMIT_KILL;
+	return is(SETTING_on_limit, "pause") || is(SETTING_on_limit, "kill") ||
+		unknown_word(SETTING_on_limit, "deny, wait, wait=T (as in 90s, 10m, 2h), pause or kill", why,
+			why_bytes);
+}
+
 bool policy_read(struct policy *policy, struct kind_limit kinds[KIND_COUNT], char *why,
 	size_t why_bytes)
 {
@@ -54,6 +96,8 @@ bool policy_read(struct policy *policy, struct kind_limit kinds[KIND_COUNT], cha
 	policy->pools_reserved = is(SETTING_pools, "reserved");
 	if (!policy->pools_reserved && !is(SETTING_pools, "live"))
 		return unknown_word(SETTING_pools, "live or reserved", why, why_bytes);
+	if (!read_on_limit(policy, why, why_bytes))
+		return false;
 	if (is(SETTING_overhead, "charge"))
 		policy->overhead = OVERHEAD_CHARGE;
 	else if (!is(SETTING_overhead, "show"))

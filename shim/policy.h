@@ -23,10 +23,15 @@ struct policy {
 	bool pools_reserved;
 	enum { OVERHEAD_SHOW, OVERHEAD_CHARGE, OVERHEAD_FIXED } overhead;
 	uint64_t overhead_bytes; /* of each context, OVERHEAD_FIXED */
+	enum { ON_LIMIT_DENY, ON_LIMIT_WAIT, ON_LIMIT_PAUSE, ON_LIMIT_KILL } on_limit;
+	uint64_t wait_ns; /* ON_LIMIT_WAIT */
 };
 
 /* From the settings. False: one of them is no word it knows; `why` is a sentence that names it. */
 bool policy_read(struct policy *policy, struct kind_limit kinds[KIND_COUNT], char *why,
 	size_t why_bytes);
+
+/* "90s", "10m", "2h", "1.5h" or plain seconds, as nanoseconds. False: it is none of them. */
+bool policy_duration(const char *text, uint64_t *ns);
 
 #endif

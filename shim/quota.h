@@ -37,6 +37,41 @@ static inline bool quota_take(uint64_t *word, uint64_t bytes, uint64_t limit)
 	return true;
 }
 
+/*
+ * The same in two halves, for limits of several processes: the word shows the bytes and that a decision
+ * is under way, before the others' words are read. Then settle, or withdraw.
+ */
+static inline bool quota_raise(uint64_t *word, uint64_t bytes, uint64_t limit)
+{
+	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+	uint64_t used;
+
+	if (bytes > QUOTA_REQUEST_MAX)
+		return false;
+	do {
+		used = old & WORD_BYTES_MASK;
+		if (used + bytes > limit || used + bytes > WORD_BYTES_MASK)
+			return false;
+	} while (!__atomic_compare_exchange_n(word, &old, old + WORD_VERSION + WORD_ASKING + bytes, true,
+		__ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	return true;
+}
+
+static inline void quota_settle(uint64_t *word)
+{
+	__atomic_fetch_add(word, WORD_VERSION - WORD_ASKING, __ATOMIC_SEQ_CST);
+}
+
+static inline void quota_withdraw(uint64_t *word, uint64_t bytes)
+{
+	__atomic_fetch_add(word, WORD_VERSION - WORD_ASKING - bytes, __ATOMIC_SEQ_CST);
+}
+
+static inline unsigned quota_asking(uint64_t word)
+{
+	return word >> WORD_BYTES_BITS & 0x3ff;
+}
+
 /* Bytes that were taken before; never more than are there. */
 static inline void quota_give_back(uint64_t *word, uint64_t bytes)
 {

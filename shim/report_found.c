@@ -87,6 +87,29 @@ void report_put_leaks(struct json *json, const struct ledger_view *view)
 	json_close(json, ']');
 }
 
+/* pid null: a call site of this very process. */
+static void put_holders(struct json *json, const struct ledger_view *view,
+	const struct ledger_denial *denial)
+{
+	json_open(json, "holders", '[');
+	for (unsigned i = 0; i < LEDGER_HOLDERS && denial->holders[i].bytes; i++) {
+		const struct ledger_holder *holder = &denial->holders[i];
+		const struct ledger_site *place = report_site(view, holder->site);
+
+		json_open(json, NULL, '{');
+		json_number(json, "bytes", holder->bytes);
+		json_bytes(json, "pid", holder->pid ? holder->pid : BYTES_NONE);
+		json_string_in(json, "command", holder->command, sizeof(holder->command));
+		json_time(json, "since", holder->since_ns);
+		if (place)
+			report_place_json(json, "site", view, place);
+		else
+			json_null(json, "site");
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
 static void put_denial(struct json *json, const struct ledger_view *view,
 	const struct ledger_denial *denial)
 {
@@ -102,8 +125,7 @@ static void put_denial(struct json *json, const struct ledger_view *view,
 	json_bytes(json, "used_bytes", denial->used_bytes);
 	json_number(json, "count", denial->count);
 	json_time(json, "last_time", denial->time_ns);
-	json_open(json, "holders", '[');
-	json_close(json, ']');
+	put_holders(json, view, denial);
 	if (place)
 		report_place_json(json, "site", view, place);
 	else

@@ -382,6 +382,7 @@ static struct slot *fill_slot(uint32_t number, const struct process_identity *wh
 	for (int i = 0; i < SLOT_DEVICES; i++)
 		slot->process_limit[i] = BYTES_NONE;
 	__atomic_store_n(&slot->state, SLOT_TAKEN, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&share.header->taken, 1, __ATOMIC_SEQ_CST);
 	return slot;
 }
 
@@ -517,6 +518,11 @@ struct slot *share_take_slot(struct ledger_header *ledger, char *why, size_t why
 		close(folder);
 	ledger->slot = slot < 0 ? SLOT_COUNT : slot;
 	return slot < 0 ? NULL : &share.slots[slot];
+}
+
+struct slots_header *share_slots(void)
+{
+	return share.header;
 }
 
 void share_give_back_slot(void)

@@ -49,6 +49,9 @@ int share_allocate(int fd, uint64_t offset, uint64_t bytes);
  */
 struct slot *share_take_slot(struct ledger_header *ledger, char *why, size_t why_bytes);
 
+/* The mapped slots file, its slots right behind the header; NULL without a slot. */
+struct slots_header *share_slots(void);
+
 /* An orderly end: the slot is free at once. */
 void share_give_back_slot(void);
 

@@ -136,9 +136,11 @@ static void check_limits(struct diagnosis *d)
 	if (memory && !limit_parse(&limit, memory, why, sizeof(why))) {
 		say(d, FAIL, "CUWARD_MEMORY: %s; programs are refused the driver", why);
 		advise(d, "a limit is 8G, 50%%, none, or 0=2G,GPU-uuid=4G");
+	} else if (job && !limit_parse(&limit, job, why, sizeof(why))) {
+		say(d, FAIL, "CUWARD_JOB_MEMORY: %s; programs are refused the driver", why);
+		advise(d, "a limit is 8G, 50%%, none, or 0=2G,GPU-uuid=4G");
 	} else if (job && strcmp(job, "none") != 0) {
-		say(d, FAIL, "CUWARD_JOB_MEMORY is set, and limits of a job are not enforced by this version");
-		advise(d, "limit each process: CUWARD_MEMORY");
+		say(d, OK, "all processes of a job together are limited to CUWARD_JOB_MEMORY=%s", job);
 	} else if (memory && strcmp(memory, "none") != 0) {
 		say(d, OK, "each process is limited to CUWARD_MEMORY=%s", memory);
 	} else {
@@ -367,8 +369,7 @@ static void print_text(const struct diagnosis *all)
 			printf("%22s-> %s\n", "", all[i].advice);
 	}
 	printf("\nNot a wall: a program that wants to can get around a preload. Not counted yet:\n"
-		"cuMemCreate, arrays, graph and imported memory. Limits of a job, a user or a GPU\n"
-		"are not enforced.\n");
+		"memory of OpenGL, EGL and VDPAU. Limits of a user or a GPU are not enforced.\n");
 }
 
 static void print_json(const struct diagnosis *all)

@@ -139,12 +139,24 @@ static int name_job(struct run *run)
 static const enum run_setting passed_on[] = { SETTING_memory, SETTING_job_memory, SETTING_gpu,
 	SETTING_on_limit, SETTING_overhead, SETTING_leak, SETTING_stack, SETTING_label, SETTING_log };
 
+/* Is it this run that the job's limit was given to? An outer run's binds us too, as part of that. */
+static bool limits_a_job(const struct run *run)
+{
+	const char *outer = getenv("CUWARD_JOB_MEMORY");
+	bool outer_limits = outer && strcmp(outer, "none") != 0 && getenv("CUWARD_JOB_OF");
+
+	return strcmp(run->values[SETTING_job_memory].text, "none") != 0 && !outer_limits;
+}
+
 int run_environment_plan(struct run *run)
 {
 	if (find_libraries(run) || find_dir(run) || name_job(run) || plan_preload(run) ||
 		plan_sim(run))
 		return EXIT_CUWARD;
 	change("CUWARD_JOB", "cuward run", "%s", run->job);
+	/* The limit binds all of the run it was given to, runs within it included. */
+	if (limits_a_job(run))
+		change("CUWARD_JOB_OF", "cuward run", "%s", run->job);
 	change("CUWARD_DIR", getenv("CUWARD_DIR") ? "environment" : "default", "%s", run->dir);
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
 		const struct run_value *value = &run->values[passed_on[i]];

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "limit.h"
+#include "policy.h"
 #include "report_suppress.h"
 #include "run_policy.h"
 
@@ -88,7 +89,8 @@ static int check_job_memory(struct run *run, enum run_setting setting)
 
 	if (check_limit(run, setting) != 0)
 		return EXIT_CUWARD;
-	if (outer && strcmp(value->source, "command line") == 0 && strcmp(outer, value->text) != 0)
+	if (outer && strcmp(outer, "none") != 0 && strcmp(value->source, "command line") == 0 &&
+		strcmp(outer, value->text) != 0)
 		return run_fail("--job-memory %s inside a run with %s=%s: a job limit within a job "
 			"limit is not supported by this version", value->text,
 			settings[setting].variable, outer);
@@ -118,9 +120,13 @@ static int check_word(struct run *run, enum run_setting setting, const char *con
 
 static int check_on_limit(struct run *run, enum run_setting setting)
 {
-	static const char *const known[] = { "deny", NULL };
-	static const char *const later[] = { "wait", "pause", "kill", NULL };
+	static const char *const known[] = { "deny", "wait", "pause", "kill", NULL };
+	static const char *const later[] = { NULL };
+	const char *text = run->values[setting].text;
+	uint64_t ns;
 
+	if (strncmp(text, "wait=", 5) == 0 && policy_duration(text + 5, &ns))
+		return 0;
 	return check_word(run, setting, known, later);
 }
 

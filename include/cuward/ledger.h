@@ -80,7 +80,9 @@ struct slots_header {
 	uint32_t uid;
 	uint64_t boot; /* first 8 bytes of the boot id: a file that outlived a boot is stale */
 	struct slots_device devices[SLOT_DEVICES];
-	uint8_t reserved[4096 - 40 - SLOT_DEVICES * 32];
+	uint32_t taken; /* slots taken so far: whoever kept a list of members must make it anew */
+	uint32_t reserved_taken;
+	uint8_t reserved[4096 - 48 - SLOT_DEVICES * 32];
 };
 
 enum slot_state {
@@ -119,7 +121,11 @@ struct slot {
 	struct process_identity who;
 	uint64_t process_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
 	uint64_t overhead[SLOT_DEVICES];      /* bytes of contexts and modules that no word holds */
-	uint8_t reserved[2048 - 256 - 64 - 256 - 24 - sizeof(struct process_identity) - 512];
+	uint64_t waiting_since_ns; /* CLOCK_MONOTONIC, 0: no thread waits for memory */
+	uint64_t waiting_bytes;
+	int32_t priority;
+	uint32_t waiting_device; /* index of the word */
+	uint8_t reserved[2048 - 256 - 64 - 256 - 24 - sizeof(struct process_identity) - 512 - 24];
 };
 
 /* ---- the ledger file ---- */
@@ -224,6 +230,17 @@ struct ledger_device {
 	uint32_t reserved;
 };
 
+/* Who held what when a request was refused: another process, or a call site of our own. */
+struct ledger_holder {
+	uint64_t bytes;
+	uint64_t since_ns; /* CLOCK_REALTIME */
+	uint32_t pid;      /* 0: this process */
+	uint32_t site;     /* 0: none */
+	char command[24];
+};
+
+#define LEDGER_HOLDERS 3
+
 /* Equal refusals (api, device, site, scope) are one entry; bytes, used and limit are the first's. */
 struct ledger_denial {
 	uint64_t bytes;
@@ -236,7 +253,8 @@ struct ledger_denial {
 	uint8_t device;
 	uint8_t scope;
 	uint32_t present; /* set last */
-	uint32_t reserved[3];
+	uint32_t reserved;
+	struct ledger_holder holders[LEDGER_HOLDERS]; /* largest first, as of the first refusal */
 };
 
 /*

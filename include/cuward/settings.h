@@ -24,7 +24,7 @@
 	X(overhead, "CUWARD_OVERHEAD", "show", \
 	  "what contexts and modules take: show it, charge it, or charge SIZE a context") \
 	X(on_limit, "CUWARD_ON_LIMIT", "deny", \
-	  "what a refusal does: deny") \
+	  "what a refusal does: deny, wait[=T], pause, kill") \
 	X(leak, "CUWARD_LEAK", "exit", \
 	  "what counts as a leak: exit, growth, marks, off; without cuward run also a text at exit") \
 	X(suppressions, "CUWARD_SUPPRESSIONS", "", \
@@ -39,6 +39,8 @@
 	  "K=V pairs, comma separated, carried into reports and traces") \
 	X(log, "CUWARD_LOG", "error", \
 	  "what the shim says on stderr: off, error, warn, info, debug") \
+	X(job_of, "CUWARD_JOB_OF", "", \
+	  "id of the job that CUWARD_JOB_MEMORY limits; cuward run sets it") \
 	X(job, "CUWARD_JOB", "", \
 	  "id of the job this process belongs to; cuward run sets it, nested runs append /id") \
 	X(dir, "CUWARD_DIR", "", \

@@ -3,13 +3,14 @@
  * play.c - a CUDA program that does what its arguments say, one after the other.
  *
  *	init  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
+ *	info TOTAL/FREE
  *	sleep MS  sh COMMAND  chdir FOLDER  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
  *	fork ( ... )  wait  exec PROGRAM ARG...
  *
  * SIZE is bytes, or with K, M or G. free N frees the Nth allocation of this process, from 0.
  * `fork (` lets a child do what stands up to the `)`, after which the child ends like the others.
  * A CUDA call that fails ends the program with status 99, except after `refused`, which wants error
- * 2 (out of memory). It finds the driver as the CUDA runtime does.
+ * 2 (out of memory); so does `info` with other sizes than cuMemGetInfo tells. It finds the driver as the CUDA runtime does.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -140,6 +141,17 @@ static void all(char **word)
 		word = one(word) + 1;
 }
 
+static void info(const char *sizes)
+{
+	size_t available, total;
+
+	need("cuMemGetInfo_v2", find("cuMemGetInfo_v2")(&available, &total));
+	if (total == size(sizes) && available == size(strchr(sizes, '/') + 1))
+		return;
+	fprintf(stderr, "play: info: %zu free of %zu\n", available, total);
+	exit(99);
+}
+
 static int plain(const char *word)
 {
 	if (strcmp(word, "init") == 0)
@@ -167,6 +179,8 @@ static void with_argument(const char *word, const char *argument)
 		give_back(atoi(argument));
 	else if (strcmp(word, "refused") == 0)
 		refused(argument);
+	else if (strcmp(word, "info") == 0)
+		info(argument);
 	else if (strcmp(word, "sleep") == 0)
 		usleep((useconds_t)atoi(argument) * 1000);
 	else if (strcmp(word, "sh") == 0)

@@ -58,7 +58,8 @@ doctor() { "$B/cuward" doctor "$@"; }
 
 @test "limits that are none" {
 	verdict limits fail "CUWARD_MEMORY" env CUWARD_MEMORY=8X "$B/cuward" doctor
-	verdict limits fail "not enforced" env CUWARD_JOB_MEMORY=8G "$B/cuward" doctor
+	verdict limits fail "CUWARD_JOB_MEMORY" env CUWARD_JOB_MEMORY=8X "$B/cuward" doctor
+	verdict limits ok "limited to CUWARD_JOB_MEMORY=8G" env CUWARD_JOB_MEMORY=8G "$B/cuward" doctor
 	verdict limits ok "limited to CUWARD_MEMORY=8G" env CUWARD_MEMORY=8G "$B/cuward" doctor
 }
 

@@ -1,0 +1,126 @@
+/*
+ * patience.c - waiting for memory in turn, by priority, and the two ways to stop.
+ *
+ * Who waits says so in its slot. Of all that wait for a device only the first tries: the one of the
+ * highest priority, where a minute of waiting counts as much as one step of priority.
+ */
+#include "patience.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "denial.h"
+#include "grant.h"
+#include "quota.h"
+#include "share.h"
+
+#define STEP_NS 60000000000ll
+#define TERM_TO_KILL_S 10
+
+static void nap_ms(long ms)
+{
+	nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
+}
+
+static int64_t rank(const struct slot *slot, uint64_t now)
+{
+	return slot->priority * STEP_NS + (int64_t)(now - slot->waiting_since_ns);
+}
+
+static bool is_first(unsigned word_index, uint64_t now)
+{
+	const struct slots_header *header = share_slots();
+	const struct slot *slots = (const struct slot *)(header + 1);
+	int64_t own;
+
+	if (!guest.slot)
+		return true;
+	own = rank(guest.slot, now);
+	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
+		if (&slots[i] != guest.slot && slots[i].state == SLOT_TAKEN && slots[i].waiting_since_ns &&
+		    slots[i].waiting_device == word_index && rank(&slots[i], now) > own)
+			return false;
+	}
+	return true;
+}
+
+static void say_waiting(unsigned word_index, uint64_t bytes, uint64_t now)
+{
+	if (!guest.slot || __atomic_fetch_add(&guest.waiting, 1, __ATOMIC_RELAXED))
+		return;
+	guest.slot->waiting_device = word_index;
+	guest.slot->waiting_bytes = bytes;
+	__atomic_store_n(&guest.slot->waiting_since_ns, now, __ATOMIC_RELEASE);
+}
+
+static void say_done(void)
+{
+	if (guest.slot && __atomic_sub_fetch(&guest.waiting, 1, __ATOMIC_RELAXED) == 0)
+		__atomic_store_n(&guest.slot->waiting_since_ns, 0, __ATOMIC_RELEASE);
+}
+
+/* Even if everybody else gave back all they hold? Then waiting is for nothing. */
+static bool is_hopeless(const struct guest_device *on, uint64_t bytes, const struct refusal *why)
+{
+	if (why->scope == SCOPE_PROCESS)
+		return bytes > why->limit_bytes;
+	return quota_used(on->word) + bytes > why->limit_bytes;
+}
+
+static bool wait_for(int device, uint64_t bytes, struct refusal *why)
+{
+	const struct guest_device *on = &guest.devices[device];
+	uint64_t began = guest_clock_ns();
+	uint64_t now = began;
+	unsigned behind = 0;
+	bool taken = false;
+
+	say_waiting(on->ledger->slot_device, bytes, began);
+	while (!taken && !is_hopeless(on, bytes, why) && now - began < guest.policy.wait_ns) {
+		nap_ms(5);
+		now = guest_clock_ns();
+		/* Threads of one process are not in each other's way. */
+		if (why->scope == SCOPE_PROCESS || is_first(on->ledger->slot_device, now))
+			taken = grant_take_once(device, bytes, why);
+		else if (++behind % 20 == 0)
+			group_drop_dead(); /* those in front may be */
+	}
+	say_done();
+	return taken;
+}
+
+/* The report first: nothing can be written afterwards. */
+static void end_process(void)
+{
+	guest_end_by(END_SIGNAL, 128 + SIGTERM);
+	kill(getpid(), SIGTERM);
+	nap_ms(TERM_TO_KILL_S * 1000);
+	kill(getpid(), SIGKILL);
+}
+
+bool patience_take(struct thread *thread, int device, uint64_t bytes, struct refusal *why)
+{
+	int saved = errno;
+	bool taken = false;
+
+	switch (guest.policy.on_limit) {
+	case ON_LIMIT_WAIT:
+		taken = wait_for(device, bytes, why);
+		break;
+	case ON_LIMIT_PAUSE:
+		denial_refuse(thread, device, bytes, why);
+		kill(getpid(), SIGSTOP);
+		taken = grant_take_once(device, bytes, why);
+		break;
+	case ON_LIMIT_KILL:
+		denial_refuse(thread, device, bytes, why);
+		end_process();
+		break;
+	case ON_LIMIT_DENY:
+		break;
+	}
+	errno = saved;
+	return taken;
+}

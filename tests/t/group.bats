@@ -1,0 +1,176 @@
+#!/usr/bin/env bats
+# Limits of a whole job: enforced without over-commitment, freed by death, explained; and what else than
+# a plain no a refusal can be.
+
+load guest
+
+setup() {
+	guest_setup
+	play=$apps/play
+}
+
+teardown() {
+	[ -z "${job:-}" ] || kill -9 $job 2>/dev/null || true
+	guest_teardown
+}
+
+# grown PROCESSES THREADS GRANTS BYTES: under the job's limit; the driver's high-water in $high.
+grown() {
+	rm -f truth
+	output=$(CUWARD_JOB=j LD_PRELOAD=$shim timeout 120 "$apps/group" "$@")
+	high=$("$B/sim/truth" truth device.0.requested_high)
+	find state -name '*.ledger' -delete
+}
+
+# in_job COMMAND...: in the background, as part of job j.
+in_job() {
+	CUWARD_JOB=j LD_PRELOAD=$shim "$@" >said 3>&- &
+	job=$!
+	for i in $(seq 100); do [ -s said ] && return; sleep 0.1; done
+	false
+}
+
+@test "many processes and threads: never over the limit" {
+	CUWARD_JOB_MEMORY=12M grown 4 4 100000 1048576
+	echo "$output, at most $high"
+	[[ "$output" =~ granted\ ([0-9]+)\ refused\ ([0-9]+) ]]
+	[ "${BASH_REMATCH[1]}" -ge 100000 ]
+	[ "${BASH_REMATCH[2]}" -gt 0 ]
+	[ "$high" -eq $((12 << 20)) ]
+}
+
+@test "where everything fits nobody is refused" {
+	CUWARD_JOB_MEMORY=1G grown 4 4 500000 1048576
+	[[ "$output" == *"refused 0 "* ]]
+}
+
+@test "a run's processes share, another run's do not" {
+	cat >two <<-'X'
+		"$1" init device 0 alloc 3M say held sleep 60000 &
+		sleep 1
+		"$1" init device 0 alloc 4M refused 2M
+		status=$?
+		kill $!
+		exit $status
+	X
+	chmod +x two
+	"$B/cuward" run -q --sim --job-memory 8M --report r.json -- sh ./two "$play"
+	jq -e '[.processes[].denials[]] | length == 1' r.json
+	jq -e '.processes[].denials[0] | select(. != null) | .scope == "job" and .limit_bytes == 8388608 and
+		.used_bytes == 7340032 and .bytes == 2097152' r.json
+	jq -e '.processes[].denials[0] | select(. != null) | [.holders[] | .bytes] == [4194304, 3145728] and
+		(.holders | map(.command) == ["play", "play"])' r.json
+	jq -e '[.processes[].devices[0].limits[] | [.scope, .bytes]] | unique == [["job", 8388608]]' r.json
+	"$B/cuward" run -q --sim --job-memory 8M -- "$play" init device 0 alloc 7M
+}
+
+@test "a run within a run is part of its job" {
+	"$B/cuward" run -q --sim --job-memory 8M -- "$play" init device 0 alloc 5M \
+		sh "'$B/cuward' run -q --sim -- '$play' init device 0 alloc 2M refused 2M"
+	"$B/cuward" run -q --sim --job-memory none -- "$B/cuward" run -q --sim --job-memory 4M -- \
+		"$play" init device 0 alloc 4M refused 1M
+}
+
+@test "what is free is what the job leaves" {
+	in_job "$play" init device 0 alloc 3M say held sleep 60000
+	export CUWARD_JOB_MEMORY=8M CUWARD_MEMORY=7M CUWARD_JOB=j
+	LD_PRELOAD=$shim "$apps/play" init device 0 info 7M/5M alloc 1M info 7M/4M
+	find state -name '*.ledger' -newer said -delete
+	kill -9 $job
+	wait $job || true
+	LD_PRELOAD=$shim "$apps/play" init device 0 alloc 6M info 7M/1M
+	find state -name '*.ledger' -delete
+}
+
+@test "what a killed process held is free at once" {
+	export CUWARD_JOB_MEMORY=8M
+	in_job "$play" init device 0 alloc 8M say held sleep 60000
+	CUWARD_JOB=j LD_PRELOAD=$shim "$play" init device 0 refused 1M
+	kill -9 $job
+	wait $job || true
+	CUWARD_JOB=j LD_PRELOAD=$shim "$play" init device 0 alloc 8M
+	find state -name '*.ledger' -delete
+}
+
+@test "killed in the middle: nothing is lost, nothing is passed" {
+	export CUWARD_JOB_MEMORY=12M CUWARD_JOB=j
+	for i in $(seq 15); do
+		LD_PRELOAD=$shim "$apps/group" 2 3 100000000 1048576 >/dev/null 3>&- &
+		job=$!
+		sleep 0.$((RANDOM % 3 + 1))
+		kill -9 $(pgrep -P $job) $job
+		wait $job || true
+		LD_PRELOAD=$shim timeout 60 "$play" init device 0 alloc 12M refused 1 freeall
+	done
+	# The driver notices a death later than we do: for that long it counts both, the dead and the living.
+	[ "$("$B/sim/truth" truth device.0.requested_high)" -le $((24 << 20)) ]
+	find state -name '*.ledger' -delete
+}
+
+@test "waiting: until another process gives back" {
+	export CUWARD_JOB_MEMORY=8M
+	in_job "$play" init device 0 alloc 6M say held sleep 1500 freeall say freed sleep 60000
+	CUWARD_JOB=j CUWARD_ON_LIMIT=wait=60s guest 0 "$play" init device 0 alloc 4M
+	[ "$(cat said)" = $'held\nfreed' ]
+	kill -9 $job
+	find state -name '*.ledger' -delete
+}
+
+@test "waiting: time runs out, or it is for nothing" {
+	export CUWARD_MEMORY=4M
+	start=$SECONDS
+	CUWARD_ON_LIMIT=wait=1s guest 0 "$play" init device 0 alloc 4M refused 1M
+	denied 1 $MiB
+	[ $((SECONDS - start)) -ge 1 ]
+	# More than the limit can never come; and alone over a job's limit nobody is waited for.
+	CUWARD_ON_LIMIT=wait=600s guest 0 timeout 60 "$play" init device 0 alloc 4M refused 5M
+	CUWARD_MEMORY=none CUWARD_JOB=j CUWARD_JOB_MEMORY=4M CUWARD_ON_LIMIT=wait=600s guest 0 \
+		timeout 60 "$play" init device 0 alloc 3M refused 2M
+	find state -name '*.ledger' -delete
+}
+
+@test "pause: the process stops, and tries again when it is continued" {
+	export CUWARD_JOB_MEMORY=8M
+	in_job "$play" init device 0 alloc 8M say held sleep 60000
+	CUWARD_JOB=j CUWARD_ON_LIMIT=pause LD_PRELOAD=$shim "$play" init device 0 alloc 4M say got 3>&- >other &
+	paused=$!
+	for i in $(seq 100); do
+		[[ "$(ps -o stat= $paused)" == T* ]] && break
+		sleep 0.1
+	done
+	[[ "$(ps -o stat= $paused)" == T* ]]
+	kill -9 $job
+	wait $job || true
+	kill -CONT $paused
+	wait $paused
+	[ "$(cat other)" = got ]
+	find state -name '*.ledger' -delete
+}
+
+@test "kill: the report is written, then SIGTERM" {
+	status=0
+	CUWARD_MEMORY=4M CUWARD_ON_LIMIT=kill CUWARD_REPORT=$PWD/r.json LD_PRELOAD=$shim \
+		"$play" init device 0 alloc 3M alloc 2M say never >out || status=$?
+	[ "$status" -eq 143 ]
+	[ ! -s out ]
+	ask '[.ended, .status, .signal]' '["signal",143,15]'
+	denied 1 $((2 * MiB))
+	ask '[.leaks[].verdict]' '["killed"]'
+	find state -name '*.ledger' -delete
+}
+
+@test "a process limit's refusal names the lines that hold the memory" {
+	CUWARD_MEMORY=8M guest 0 "$play" init device 0 alloc 6M alloc 1M managed 512K refused 2M
+	ask '.denials[0].holders | map([.bytes, .pid, .site.function])' \
+		"[[$((7 * MiB)),null,\"allocate\"],[$((512 * KiB)),null,\"allocate\"]]"
+}
+
+@test "settings of limits that are none" {
+	for setting in JOB_MEMORY=8X ON_LIMIT=never ON_LIMIT=wait=soon; do
+		run env "CUWARD_$setting" LD_PRELOAD=$shim "$play" init
+		[ "$status" -eq 99 ]
+		[[ "${lines[0]}" == "cuward: CUWARD_${setting%%=*}: "* ]]
+		run env "CUWARD_$setting" "$B/cuward" run --sim -- true
+		[ "$status" -eq 125 ]
+	done
+}
