@@ -235,7 +235,7 @@ program() { # NAME: a C program from stdin
 	bad "'-1': a limit is not negative" --job-memory=-1
 	bad "this GPU is named twice" -m 0=1G,0=2G
 	bad "--on-limit: 'ask' is not one of its values" --on-limit ask
-	bad "'wait=5m' is not supported by this version" --on-limit wait=5m
+	bad "'wait=soon' is not one of its values" --on-limit wait=soon
 	bad "'refuse' is not one of its values" --on-limit refuse
 	bad "'slowly' is not one of its values" --leak slowly
 	bad "'deep' is not one of its values" --stack deep
