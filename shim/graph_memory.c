@@ -136,6 +136,12 @@ void graph_memory_look(int device)
 		settle(device, 0);
 }
 
+void graph_memory_look_everywhere(void)
+{
+	for (uint32_t i = 0; i < guest.device_count; i++)
+		graph_memory_look(i);
+}
+
 /* How much more than it has would the device need? */
 static uint64_t needed(int device, const struct ledger_record *exec)
 {

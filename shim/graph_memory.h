@@ -48,5 +48,6 @@ static inline void graph_memory_freed(void)
 
 /* What the driver keeps for graphs may have changed. */
 void graph_memory_look(int device);
+void graph_memory_look_everywhere(void);
 
 #endif

@@ -267,8 +267,8 @@ static void refused(uint64_t *word, unsigned word_index, uint64_t bytes, struct 
 #define SUSPICION_NS 2000000ull
 
 /* Raised and too much: granted later on, or refused. */
-static bool decide(uint64_t *word, unsigned word_index, uint64_t bytes, const struct group_limits *limits,
-	uint64_t deadline, struct refusal *why)
+static bool decide(uint64_t *word, unsigned word_index, uint64_t bytes,
+	const struct group_limits *limits, uint64_t deadline, struct refusal *why)
 {
 	uint64_t suspicious = clock_ns() + SUSPICION_NS;
 

@@ -35,8 +35,8 @@ struct group_limits {
 void group_open(const char *job, uint32_t self);
 
 /*
- * Raise `bytes` in our own word, which lies in slot word `word_index`, under the limit of the process and
- * those of the groups. False: refused by `why`, and nothing is held.
+ * Raise `bytes` in our own word, the one of index `word_index` in our slot, under the limit of the
+ * process and those of the groups. False: refused by `why`, and nothing is held.
  */
 bool group_take(uint64_t *word, unsigned word_index, uint64_t bytes, uint64_t process_limit,
 	const struct group_limits *limits, struct refusal *why);

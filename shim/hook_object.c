@@ -3,6 +3,7 @@
  * seen; and the captures that hooks must not disturb.
  */
 #include "grant.h"
+#include "graph_memory.h"
 #include "names.h"
 #include "overhead.h"
 #include "pool.h"
@@ -295,6 +296,8 @@ static void captured_graph(CUgraph graph)
 			__atomic_fetch_sub(&guest.captures, 1, __ATOMIC_SEQ_CST); \
 		if (cw_result == CUDA_SUCCESS && graph && *graph) \
 			captured_graph(*graph); \
+		if (unlikely(graph_memory_possible())) \
+			graph_memory_look_everywhere(); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 

@@ -31,12 +31,12 @@ in_job() {
 }
 
 @test "many processes and threads: never over the limit" {
-	CUWARD_JOB_MEMORY=12M grown 4 4 100000 1048576
+	CUWARD_JOB_MEMORY=3M grown 4 4 100000 1048576
 	echo "$output, at most $high"
 	[[ "$output" =~ granted\ ([0-9]+)\ refused\ ([0-9]+) ]]
 	[ "${BASH_REMATCH[1]}" -ge 100000 ]
 	[ "${BASH_REMATCH[2]}" -gt 0 ]
-	[ "$high" -eq $((12 << 20)) ]
+	[ "$high" -eq $((3 << 20)) ]
 }
 
 @test "where everything fits nobody is refused" {
