@@ -236,3 +236,17 @@ stopped() {
 	[ "$(cat said)" = done ]
 	! [ -s r.json ]
 }
+
+@test "many start at once over a slots file that is no good" {
+	local pids=() pid i
+	mkdir -m 700 state
+	head -c 9000 /dev/urandom >state/slots.$UID
+	for i in {1..12}; do
+		CUWARD_REPORT=$PWD/race-$i.json LD_PRELOAD=$shim timeout 60 \
+			"$play" init device 0 alloc 4M refused 5M sleep 300 3>&- &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do wait "$pid"; done
+	[ "$(cat race-*.json | jq -s -c '[length, (map(.processes[0] |
+		select(.devices[0].denied == 1 and all(.findings[]; .code != "share-unavailable"))) | length)]')" = '[12,12]' ]
+}
