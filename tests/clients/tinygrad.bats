@@ -9,7 +9,7 @@ setup() {
 	toolkit
 	export PATH=/usr/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 HOME=$PWD
 	export PYTHONPATH=$TOP/build/clients/tinygrad NVRTC_PATH=$toolkit/lib/libnvrtc.so.13
-	export DEV=CUDA TRAINING=1 CACHELEVEL=0 PARALLEL=0
+	export LD_LIBRARY_PATH=$toolkit/lib DEV=CUDA TRAINING=1 CACHELEVEL=0 PARALLEL=0
 	python3 -c 'import tinygrad' 2>/dev/null || skip "there is no tinygrad"
 	use=(python3 "$TOP/tests/clients/use_tinygrad.py")
 	export CUWARD_SIM_MEMORY=300M CUWARD_SIM_CONTEXT_BYTES=0
