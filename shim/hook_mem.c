@@ -33,20 +33,49 @@ static uint64_t pitched_bytes(uint64_t pitch, uint64_t height)
 	return __builtin_mul_overflow(pitch, height, &bytes) ? UINT64_MAX : bytes;
 }
 
-/* The size is known afterwards; what breaks the limit then is freed again. */
+/*
+ * How far the driver pads rows, as learnt from its answers: a power of two, 0 before the first. With
+ * it the size is known before the call, so that not even for a moment more is had than allowed.
+ */
+static uint32_t pitch_unit;
+
+#define PITCH_UNIT_MOST 65536u
+
+static uint64_t pitch_expected(uint64_t width)
+{
+	uint64_t unit = __atomic_load_n(&pitch_unit, __ATOMIC_RELAXED);
+
+	return unit && width <= UINT64_MAX - unit ? (width + unit - 1) & ~(unit - 1) : width;
+}
+
+/* A width that needs no padding says nothing. */
+static void pitch_learn(uint64_t width, uint64_t pitch)
+{
+	uint32_t unit = 1;
+
+	if (pitch == pitch_expected(width) || pitch == width)
+		return;
+	while (unit < PITCH_UNIT_MOST && ((width + unit - 1) & ~(uint64_t)(unit - 1)) < pitch)
+		unit *= 2;
+	__atomic_store_n(&pitch_unit, unit, __ATOMIC_RELAXED);
+}
+
+/* What was not foreseen is known afterwards; what breaks the limit then is freed again. */
 #define PITCHED_ALLOC(name, free_by) \
 	CUresult on_##name PARAMS_##name \
 	{ \
 		struct grant cw_grant; \
 		__typeof__(*dptr) cw_pointer = 0; \
 		__typeof__(*pPitch) cw_pitch = 0; \
-		CUresult cw_result = \
-			grant_open(&cw_grant, KIND_DEVICE, pitched_bytes(WidthInBytes, Height)); \
+		CUresult cw_result = grant_open(&cw_grant, KIND_DEVICE, \
+			pitched_bytes(pitch_expected(WidthInBytes), Height)); \
 \
 		if (cw_result != CUDA_SUCCESS) \
 			return cw_result; \
 		cw_result = real.name(dptr ? &cw_pointer : NULL, pPitch ? &cw_pitch : NULL, \
 			WidthInBytes, Height, ElementSizeBytes); \
+		if (cw_result == CUDA_SUCCESS) \
+			pitch_learn(WidthInBytes, cw_pitch); \
 		if (cw_result == CUDA_SUCCESS && \
 			!grant_resize(&cw_grant, pitched_bytes(cw_pitch, Height))) { \
 			real.free_by(cw_pointer); \
