@@ -30,7 +30,25 @@ $(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile $(B)/flags tests/te
 
 
 # The model-based test and its relatives: tests/model/README.md.
-model_parts := $(filter-out tests/model/seen.c,$(wildcard tests/model/*.c))
+model_alone := faults refuse contend
+model_parts := $(filter-out $(patsubst %,tests/model/%.c,seen $(model_alone)),$(wildcard tests/model/*.c))
+model_programs := $(patsubst %,$(B)/model/%,model $(model_alone))
+
+$(G)/fault_calls.h: tests/model/fault_calls.awk $(G)/driver_calls.h
+	$(call say,GEN,$@)
+	$(Q)LC_ALL=C awk -f tests/model/fault_calls.awk $(G)/driver_calls.h > $@
+# The calls that have a policy, as the shim's objects say.
+$(B)/model/hooked: $(shim_objects) tests/tests.mk
+	$(call say,GEN,$@)
+	@mkdir -p $(@D)
+	$(Q)nm $(shim_objects) | sed -n 's/.* T on_\(cu[A-Za-z0-9_]*\)$$/\1/p' | sort -u > $@
+$(patsubst %,$(B)/model/%,$(model_alone)): $(B)/model/%: tests/model/%.c tests/model/seen.c \
+		tests/model/seen.h $(G)/driver_calls.h $(G)/fault_calls.h $(B)/sim/libcuda.so.1 Makefile \
+		tests/tests.mk
+	$(call say,MODEL,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(base_flags) $(cuda_flags) -Itests/sim -Itests/model -MF $@.d -o $@ \
+		$(filter %.c,$^) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
 $(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) $(G)/driver_calls.h \
 		$(B)/sim/libcuda.so.1 Makefile tests/tests.mk
 	$(call say,MODEL,$@)
@@ -40,7 +58,7 @@ $(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) 
 
 -include $(apps:=.d) $(units:=.d)
 
-test-programs: all $(apps) $(units) $(B)/model/model $(B)/sim/truth \
+test-programs: all $(apps) $(units) $(model_programs) $(B)/model/hooked $(B)/sim/truth \
 	$(B)/bench/bench $(B)/bench/steps
 
 check: ## install what is missing, build, run every test

@@ -227,5 +227,6 @@ int child_main(const struct options *options)
 		result = run_alone(options->child, options->steps);
 	print_hits(threads > 1 ? threads : 1);
 	fflush(stdout);
+	exporter_stop();
 	return result;
 }

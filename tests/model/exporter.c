@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+static pid_t child;
+static int to_child;
 
 static void need(CUresult result, const char *what)
 {
@@ -88,7 +90,6 @@ static bool receive_all(int socket, struct exporter *exporter)
 void exporter_start(struct exporter *exporter)
 {
 	int pair[2];
-	pid_t child;
 
 	memset(exporter, 0, sizeof(*exporter));
 	exporter->bytes_fd = memfd_create("external", MFD_CLOEXEC);
@@ -99,7 +100,6 @@ void exporter_start(struct exporter *exporter)
 	if (child == 0) {
 		char end;
 
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(pair[0]);
 		make(exporter);
 		send_all(pair[1], exporter);
@@ -108,7 +108,16 @@ void exporter_start(struct exporter *exporter)
 		_exit(0);
 	}
 	close(pair[1]);
+	to_child = pair[0];
 	exporter->there = child > 0 && receive_all(pair[0], exporter);
 	if (!exporter->there)
 		exit(3);
+}
+
+void exporter_stop(void)
+{
+	if (child <= 0)
+		return;
+	close(to_child);
+	waitpid(child, NULL, 0);
 }

@@ -17,3 +17,12 @@ from=${SEED:-$((RANDOM * 32768 + RANDOM))}
 echo "seeds from $from on; SEED=$from runs the same again"
 model --seeds 20 --steps 500000 --rows tests/model/rows.tsv
 model --seeds 20 --steps 500000 --threads 4
+
+contend() {
+	echo "contend $*"
+	CUWARD_SIM_DEVICES=2 LD_PRELOAD=$B/libcuward.so "$B/model/contend" "$@"
+}
+
+export CUWARD_LOG=off
+CUWARD_MEMORY=0=6M contend 16 1000000 tight
+CUWARD_MEMORY=0=1G contend 16 1000000 roomy

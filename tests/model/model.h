@@ -154,5 +154,7 @@ extern const struct operation operations_memory[], operations_pool[], operations
 
 /* Before this process calls CUDA. */
 void exporter_start(struct exporter *exporter);
+/* At the end; one that crashes leaves it to find out. */
+void exporter_stop(void);
 
 #endif

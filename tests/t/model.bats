@@ -32,3 +32,40 @@ model() {
 	[ "$(cat steps)" -ge 2 ]
 	[ "$(grep -cE '^[a-z_]+( [0-9]+){4}$' <<<"$output")" -le 12 ]
 }
+
+@test "every call with each of five codes: unchanged, nothing charged" {
+	export CUWARD_SIM_DEVICES=2
+	guest 0 "$B/model/faults" "$B/model/hooked"
+	grep -qE '^[0-9]+ calls, [0-9]+ with a policy, 0 wrong$' <<<"$output"
+	[ "$(wc -l <"$B/model/hooked")" -gt 200 ]
+	[ "$(cut -d' ' -f1 <<<"$output")" -gt 6000 ]
+}
+
+@test "no way around a limit: every call that takes memory refuses twice as much" {
+	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=64M
+	guest 0 "$B/model/refuse" "$TOP/tests/model/rows.tsv"
+	[ "$output" = "21 calls refused, 0 wrong" ]
+	truth process.0.device.0.requested_high $((64 * MiB))
+}
+
+@test "16 threads that want more than there is never get it" {
+	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=8M CUWARD_LOG=off
+	guest 0 "$B/model/contend" 16 100000 tight
+	grep -q '^0 over the limit, 0 odd answers, 0 left, some refused$' <<<"$output"
+}
+
+@test "16 threads that want no more than there is are never refused" {
+	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=1G
+	guest 0 "$B/model/contend" 16 100000 roomy
+	grep -q '^0 over the limit, 0 odd answers, 0 left, none refused$' <<<"$output"
+}
+
+@test "clean under valgrind" {
+	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=900M,1=400M CUWARD_LOG=off
+	check=(valgrind -q --error-exitcode=99 --leak-check=no)
+	guest 0 "${check[@]}" "$B/model/model" --child 5 --steps 300
+	grep -q '^hit cuMemAlloc_v2 ' <<<"$output"
+	guest 0 "${check[@]}" "$B/model/faults" "$B/model/hooked"
+	grep -q ', 0 wrong$' <<<"$output"
+	! grep -q '^==' <<<"$output"
+}
