@@ -102,13 +102,16 @@ int main(int argc, char **argv)
 
 	if (!processes)
 		return 2;
+	alarm(120); /* whatever happens to those who started us */
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	shared->wanted = atol(argv[3]);
 	bytes = strtoull(argv[4], NULL, 0);
 	hold = argc > 5 ? (unsigned)atoi(argv[5]) : hold;
 	for (int i = 0; i < processes; i++) {
-		if (fork() == 0)
+		if (fork() == 0) {
+			alarm(120);
 			exit(process(atoi(argv[2])));
+		}
 	}
 	while (__atomic_load_n(&shared->ready, __ATOMIC_ACQUIRE) < processes && !shared->failed)
 		usleep(1000);
