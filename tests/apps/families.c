@@ -7,10 +7,13 @@
  * Status 1, with the line, when a check fails.
  */
 #include <cuda.h>
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MiB (1ull << 20)
@@ -174,7 +177,116 @@ static void import_own(void)
 	OK(cuMemRelease(handle));
 }
 
+/* Locations and sizes that only the driver can judge. */
+static void vmm_odd(void)
+{
+	CUmemGenericAllocationHandle handle = POISON, many[20];
+	CUmemAllocationProp prop = on_device;
+	CUdeviceptr at = reserve(64 * MiB);
+
+	prop.location.id = 99;
+	IS(cuMemCreate(&handle, 2 * MiB, &prop, 0) != 0, 1);
+	prop.location.type = CU_MEM_LOCATION_TYPE_INVALID;
+	IS(cuMemCreate(&handle, 2 * MiB, &prop, 0) != 0, 1);
+	IS(cuMemCreate(&handle, 0, &on_device, 0) != 0, 1);
+	IS(cuMemCreate(&handle, MiB + 1, &on_device, 0) != 0, 1);
+	IS(handle, POISON);
+	IS(charged(), 0);
+	/* Refused as out of memory, whatever handle types were asked for: no caller tries others. */
+	prop = on_device;
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC | CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	IS(cuMemCreate(&handle, LIMIT + 2 * MiB, &prop, 0), OOM);
+	/* As frameworks do: one range, many handles, each released at once. */
+	for (int i = 0; i < 20; i++) {
+		many[i] = create(2 * MiB);
+		OK(cuMemMap(at + i * 2 * MiB, 2 * MiB, 0, many[i], 0));
+		OK(cuMemRelease(many[i]));
+	}
+	IS(charged(), 40 * MiB);
+	OK(cuMemUnmap(at, 40 * MiB));
+	IS(charged(), 0);
+	OK(cuMemAddressFree(at, 64 * MiB));
+}
+
+/* An exported descriptor is nobody's leak; the memory that was not released is. */
+static void exported_and_kept(void)
+{
+	CUmemGenericAllocationHandle handle = create(2 * MiB);
+	int fd;
+
+	OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+}
+
+/* The descriptor comes from the parent process, by number. */
+static void vmm_importer(void)
+{
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr at = reserve(8 * MiB);
+	uint64_t charge = getenv("CUWARD_IMPORTED") ? 8 * MiB : 0;
+
+	OK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)atoi(getenv("FD")),
+		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	OK(cuMemMap(at, 8 * MiB, 0, handle, 0));
+	IS(charged(), charge);
+	OK(cuMemUnmap(at, 8 * MiB));
+	if (getenv("LEAVE"))
+		return;
+	OK(cuMemRelease(handle));
+	IS(charged(), 0);
+}
+
+static void vmm_export(void)
+{
+	CUmemGenericAllocationHandle handle = create(8 * MiB);
+	char number[12];
+	int fd, status;
+
+	OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	snprintf(number, sizeof(number), "%d", fcntl(fd, F_DUPFD, 50));
+	if (fork() == 0) {
+		setenv("FD", number, 1);
+		execl("/proc/self/exe", "families", "vmm_importer", NULL);
+		_exit(127);
+	}
+	wait(&status);
+	IS(status, 0);
+	OK(cuMemRelease(handle));
+}
+
 /* ---- arrays ---- */
+
+static void sparse(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = { .Width = 512, .Height = 512, .Format = CU_AD_FORMAT_FLOAT,
+		.NumChannels = 1, .Flags = CUDA_ARRAY3D_SPARSE };
+	CUarrayMapInfo map = { .resourceType = CU_RESOURCE_TYPE_ARRAY,
+		.subresourceType = CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL,
+		.memOperationType = CU_MEM_OPERATION_TYPE_MAP, .deviceBitMask = 1 };
+	CUmemGenericAllocationHandle handle = create(2 * MiB);
+	CUarray array;
+
+	OK(cuArray3DCreate_v2(&array, &shape));
+	IS(charged(), 2 * MiB);
+	map.resource.array = array;
+	map.subresource.sparseLevel.extentWidth = map.subresource.sparseLevel.extentHeight = 128;
+	map.subresource.sparseLevel.extentDepth = 1;
+	map.memHandle.memHandle = handle;
+	OK(cuMemMapArrayAsync(&map, 1, NULL));
+	OK(cuMemRelease(handle));
+	IS(charged(), 2 * MiB);
+	map.memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
+	OK(cuMemMapArrayAsync(&map, 1, NULL));
+	OK(cuCtxSynchronize());
+	IS(charged(), 0);
+	/* What is mapped goes with the array. */
+	map.memHandle.memHandle = handle = create(2 * MiB);
+	map.memOperationType = CU_MEM_OPERATION_TYPE_MAP;
+	OK(cuMemMapArrayAsync(&map, 1, NULL));
+	OK(cuMemRelease(handle));
+	IS(charged(), 2 * MiB);
+	OK(cuArrayDestroy(array));
+	IS(charged(), 0);
+}
 
 static CUarray array(size_t width, size_t height, size_t depth, int format, unsigned channels,
 	unsigned flags)
@@ -482,6 +594,103 @@ static void pool_on_host(void)
 	OK(cuMemPoolDestroy(pool));
 }
 
+static void pool_cycles(void)
+{
+	CUmemoryPool pool;
+	CUdeviceptr pointer[8] = { 0 };
+	uint64_t live = 0, size[8] = { 0 }, random = 1;
+
+	OK(cuDeviceGetDefaultMemPool(&pool, device));
+	for (int i = 0; i < 10000; i++) {
+		unsigned at = i % 8;
+
+		random = random * 6364136223846793005ull + 1442695040888963407ull;
+		if (pointer[at]) {
+			OK(i % 3 ? cuMemFreeAsync(pointer[at], NULL) : cuMemFree_v2(pointer[at]));
+			live -= size[at];
+		}
+		size[at] = random >> 44;
+		OK(cuMemAllocAsync(&pointer[at], size[at] ? size[at] : (size[at] = 1), NULL));
+		live += size[at];
+		IS(charged(), live);
+	}
+	for (int i = 0; i < 8; i++)
+		OK(cuMemFreeAsync(pointer[i], NULL));
+	OK(cuMemPoolTrimTo(pool, 0));
+	IS(charged(), 0);
+}
+
+struct shared_pool {
+	int fd;
+	CUmemPoolPtrExportData data;
+};
+
+static void pool_importer(void)
+{
+	struct shared_pool it;
+	CUmemoryPool pool;
+	CUdeviceptr pointer;
+
+	if (read(atoi(getenv("FD")), &it, sizeof(it)) != sizeof(it))
+		exit(2);
+	OK(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)it.fd,
+		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	OK(cuMemPoolImportPointer(&pointer, pool, &it.data));
+	IS(charged(), 0);
+	OK(cuMemFree_v2(pointer));
+	OK(cuMemPoolDestroy(pool));
+}
+
+static void pool_export(void)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device } };
+	struct shared_pool it;
+	CUmemoryPool pool;
+	CUdeviceptr pointer;
+	int ends[2], fd, status;
+	char number[12];
+
+	OK(cuMemPoolCreate(&pool, &props));
+	OK(cuMemAllocFromPoolAsync(&pointer, 4 * MiB, pool, NULL));
+	OK(cuStreamSynchronize(NULL));
+	OK(cuMemPoolExportToShareableHandle(&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	OK(cuMemPoolExportPointer(&it.data, pointer));
+	it.fd = fcntl(fd, F_DUPFD, 50);
+	if (pipe(ends) || write(ends[1], &it, sizeof(it)) != sizeof(it))
+		exit(2);
+	snprintf(number, sizeof(number), "%d", ends[0]);
+	if (fork() == 0) {
+		setenv("FD", number, 1);
+		execl("/proc/self/exe", "families", "pool_importer", NULL);
+		_exit(127);
+	}
+	wait(&status);
+	IS(status, 0);
+	OK(cuMemFreeAsync(pointer, NULL));
+	OK(cuMemPoolDestroy(pool));
+}
+
+/* One ledger, whatever way a function was found and whatever family it is of. */
+static void three_paths(void)
+{
+	void *handle = dlopen("libcuda.so.1", RTLD_NOW);
+	CUresult (*look_up)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+	CUresult (*found)(CUdeviceptr *, size_t);
+	CUdeviceptr linked, looked_up, pooled, more = POISON;
+
+	look_up = (__typeof__(look_up))dlsym(handle, "cuGetProcAddress_v2");
+	OK(look_up("cuMemAlloc", (void **)&found, 12000, 0, NULL));
+	OK(cuMemAlloc_v2(&linked, 80 * MiB));
+	OK(found(&looked_up, 80 * MiB));
+	OK(cuMemAllocAsync(&pooled, 80 * MiB, NULL));
+	IS(charged(), 240 * MiB);
+	IS(found(&more, 17 * MiB), OOM);
+	IS(cuMemAllocAsync(&more, 17 * MiB, NULL), OOM);
+	IS(more, POISON);
+}
+
 /* ---- limits of a kind ---- */
 
 static void kinds(void)
@@ -581,6 +790,8 @@ static const struct {
 	void (*tell)(void);
 } stories[] = {
 #define S(name) { #name, name }
+	S(vmm_odd), S(exported_and_kept), S(vmm_export), S(vmm_importer), S(sparse), S(pool_cycles),
+	S(pool_importer), S(pool_export), S(three_paths),
 	S(vmm_orders), S(vmm_limit), S(vmm_context), S(multicast), S(import_own), S(arrays), S(mipmaps),
 	S(array_context), S(graph_memory), S(graph_freed_outside), S(captured), S(external), S(exporter),
 	S(ipc), S(ipc_charged), S(pool_reserved), S(pool_on_host), S(kinds), S(overhead), S(modules),

@@ -54,6 +54,68 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	agrees
 }
 
+@test "physical memory: odd requests, handle types, many handles in one range" {
+	story vmm_odd
+	kind vmm 0 0 20 20
+	ask '[.denials[] | [.api, .bytes, .count]]' "[[\"cuMemCreate\",$((258 * MiB)),1]]"
+	leaks '[]'
+	agrees
+}
+
+@test "an exported descriptor is no leak" {
+	story exported_and_kept
+	leaks "[[\"leak\",\"vmm\",$((2 * MiB)),1]]"
+}
+
+@test "physical memory of another process" {
+	report=$PWD/r-%p.json
+	importer() { mv "$(grep -l cuMemImportFromShareableHandle r-*.json)" r.json; }
+	story vmm_export
+	importer
+	kind imported 0 0 1 1
+	ask '.memory.imported.peak_bytes' $((8 * MiB))
+	leaks '[]'
+	used 0 0
+	CUWARD_IMPORTED=charge story vmm_export
+	importer
+	used 0 $((8 * MiB))
+	LEAVE=1 story vmm_export
+	importer
+	leaks "[[\"imported\",\"imported\",$((8 * MiB)),1]]"
+}
+
+@test "sparse arrays hold what is mapped into them" {
+	story sparse
+	kind vmm 0 0 2 2
+	objects mapping 2 0
+	leaks '[]'
+	findings '[]'
+	agrees
+}
+
+@test "ten thousand stream-ordered allocations: no drift" {
+	story pool_cycles
+	kind pool 0 0 10000 10000
+	findings '[]'
+	agrees
+}
+
+@test "pool memory of another process" {
+	report=$PWD/r-%p.json
+	story pool_export
+	mv "$(grep -l cuMemPoolImportPointer r-*.json)" r.json
+	kind imported 0 0 1 1
+	ask '.memory.imported.peak_bytes' $((4 * MiB))
+	leaks '[]'
+}
+
+@test "one limit for all paths and families" {
+	story three_paths
+	used $((240 * MiB)) $((240 * MiB))
+	denied 2 $((34 * MiB))
+	agrees
+}
+
 @test "multicast objects hold no memory" {
 	story multicast
 	ask '[.memory[].allocs] | add' 0
