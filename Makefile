@@ -51,7 +51,7 @@ sim_sources := $(wildcard tests/sim/*.c)
 sim_objects := $(patsubst tests/sim/%,$(B)/obj/sim/%.o,$(sim_sources))
 
 tool_packages := jansson
-tool_libs = $(shell pkg-config --libs $(tool_packages)) -ldw -lelf -lm
+tool_libs = $(shell pkg-config --libs $(tool_packages)) -ldw -lelf -lm -lpthread
 tool_cflags = $(shell pkg-config --cflags $(tool_packages))
 
 provider := $(B)/libcuward-lttng.so

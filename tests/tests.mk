@@ -85,6 +85,7 @@ bench: ## what cuward costs, as ratios in one run
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory all $(B)/bench/bench $(B)/bench/steps
 	@B=$(abspath $(B)) tests/bench/run.sh
+	@B=$(abspath $(B)) CC="$(CC)" tests/bench/reader.sh
 
 demo: ## a small training program with a planted leak, under cuward
 	@tests/setup.sh build

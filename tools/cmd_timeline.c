@@ -5,16 +5,15 @@
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
-#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cuward.h"
 #include "format.h"
-#include "inputs.h"
-#include "need.h"
-#include "reports.h"
+#include "traces.h"
 #include "view.h"
 
 enum {
@@ -30,12 +29,9 @@ enum {
 enum output { OUTPUT_TERMINAL, OUTPUT_JSON, OUTPUT_CSV };
 
 struct timeline {
-	char **traces;
-	unsigned count;
+	struct traces traces;
 	enum output output;
-	struct model_range range;
-	bool has_pid, all;
-	uint32_t pid;
+	bool all;
 	const char *later; /* an option that this version does not have */
 };
 
@@ -124,8 +120,8 @@ static void parse_pid(struct argp_state *state, const char *text, struct timelin
 	pid = strtoul(text, &end, 10);
 	if (!isdigit((unsigned char)text[0]) || *end || errno || pid > UINT32_MAX)
 		argp_error(state, "--pid: '%s' is no pid", text);
-	timeline->pid = (uint32_t)pid;
-	timeline->has_pid = true;
+	timeline->traces.pid = (uint32_t)pid;
+	timeline->traces.has_pid = true;
 }
 
 static void choose_output(struct argp_state *state, struct timeline *timeline, enum output output)
@@ -153,10 +149,10 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 		timeline->later = "--perfetto";
 		return 0;
 	case OPTION_FROM:
-		parse_moment(state, "--from", argument, &timeline->range.from);
+		parse_moment(state, "--from", argument, &timeline->traces.range.from);
 		return 0;
 	case OPTION_TO:
-		parse_moment(state, "--to", argument, &timeline->range.to);
+		parse_moment(state, "--to", argument, &timeline->traces.range.to);
 		return 0;
 	case 'p':
 		parse_pid(state, argument, timeline);
@@ -165,8 +161,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 		timeline->all = true;
 		return 0;
 	case ARGP_KEY_ARGS:
-		timeline->traces = state->argv + state->next;
-		timeline->count = (unsigned)(state->argc - state->next);
+		timeline->traces.paths = state->argv + state->next;
+		timeline->traces.count = (unsigned)(state->argc - state->next);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "which trace? Name its folder");
@@ -177,24 +173,6 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 }
 
 /* ---- the work ---- */
-
-/* Names of users, where the trace comes from this very host. */
-static void name_users(struct model *model)
-{
-	char here[256] = "";
-
-	gethostname(here, sizeof(here) - 1);
-	for (size_t i = 0; i < model->process_count; i++) {
-		struct model_process *process = model->processes[i];
-		const struct passwd *user;
-
-		if (!process->defined || strcmp(process->host, here) != 0)
-			continue;
-		user = getpwuid(process->uid);
-		if (user)
-			process->user = need_copy(user->pw_name);
-	}
-}
 
 static struct view_style style_of_output(const struct timeline *timeline)
 {
@@ -231,46 +209,16 @@ static int print(const struct timeline *timeline, const struct model *model,
 	return view_is_doubtful(&doubts) ? EXIT_FOUND : EXIT_FINE;
 }
 
-/* Read all of it into the model. Returns 0, or the exit status of a trace without events. */
-static int read_traces(const struct timeline *timeline, struct model *model,
-	struct trace_facts *facts)
-{
-	struct event_source *source;
-	struct event event;
-	int status;
-
-	source = inputs_open(timeline->traces, timeline->count, &inputs_standard_error, &status);
-	if (!source)
-		return status;
-	while (source->next(source, &event))
-		model_feed(model, &event);
-	status = inputs_verdict(source, timeline->traces[0]);
-	trace_facts_add(facts, &source->facts);
-	source->close(source);
-	return status;
-}
-
-static int show(const struct timeline *timeline, struct model *model,
-	const struct trace_facts *facts)
-{
-	model_finish(model);
-	for (unsigned i = 0; i < timeline->count; i++)
-		reports_beside(timeline->traces[i], model);
-	name_users(model);
-	if (timeline->has_pid && model_only_pid(model, timeline->pid) == 0) {
-		fprintf(stderr, "cuward: no process in the trace has the pid %u\n", timeline->pid);
-		return EXIT_FOUND;
-	}
-	return print(timeline, model, facts);
-}
-
-static int tell(const struct timeline *timeline, struct model *model)
+static int tell(const struct timeline *timeline)
 {
 	struct trace_facts facts = { 0 };
-	int status = read_traces(timeline, model, &facts);
+	int status;
+	struct model *model = traces_read(&timeline->traces, &facts, &status);
 
-	if (status == 0)
-		status = show(timeline, model, &facts);
+	if (model) {
+		status = print(timeline, model, &facts);
+		model_close(model);
+	}
 	trace_facts_free(&facts);
 	return status;
 }
@@ -287,9 +235,7 @@ int cmd_timeline(int argc, char **argv)
 			"holds none, 2 not a trace, 3 an empty folder, 4 no permission, 5 only events of "
 			"other programs.",
 	};
-	struct timeline timeline = { .range.to = { UINT64_MAX, true } };
-	struct model *model;
-	int status;
+	struct timeline timeline = { .traces.range.to = { UINT64_MAX, true } };
 
 	setlocale(LC_ALL, "");
 	argp_parse(&parser, argc, argv, 0, NULL, &timeline);
@@ -298,8 +244,5 @@ int cmd_timeline(int argc, char **argv)
 			" the terminal, --json and --csv are\n", timeline.later);
 		return EXIT_UNAVAILABLE;
 	}
-	model = model_open(&timeline.range);
-	status = tell(&timeline, model);
-	model_close(model);
-	return status;
+	return tell(&timeline);
 }

@@ -11,6 +11,9 @@
 #include "format.h"
 #include "need.h"
 
+/* A call that began before the end of the range may end behind it, but not so much later. */
+#define LONG_CALL_NS 60000000000ull
+
 /* ---- by time ---- */
 
 static bool earlier(const struct ctf_stream *a, const struct ctf_stream *b)
@@ -70,7 +73,24 @@ static void finish(struct ctf *ctf)
 		trace_facts_lose(&ctf->source.facts, &stream->loss);
 		stream->loss = (struct trace_loss){ 0 };
 	}
-	ctf->source.facts.copies = ctf->duplicates;
+	ctf->source.facts.copies += ctf->duplicates;
+	ctf->duplicates = 0;
+}
+
+static uint64_t moment(uint64_t ns, bool is_absolute, uint64_t first_ns)
+{
+	return is_absolute || ns > UINT64_MAX - first_ns ? ns : first_ns + ns;
+}
+
+/* The range counts from the first event, which is known now. */
+static void set_skips(struct ctf *ctf, const struct event *first)
+{
+	uint64_t first_ns = first->time_ns - event_duration(first);
+	const struct event_range *range = &ctf->range;
+	uint64_t to_ns = moment(range->to_ns, range->to_is_absolute, first_ns);
+
+	ctf->skip_before_ns = moment(range->from_ns, range->from_is_absolute, first_ns);
+	ctf->skip_after_ns = to_ns > UINT64_MAX - LONG_CALL_NS ? to_ns : to_ns + LONG_CALL_NS;
 }
 
 static bool ctf_next(struct event_source *source, struct event *event)
@@ -84,7 +104,8 @@ static bool ctf_next(struct event_source *source, struct event *event)
 	while ((stream = earliest(ctf))) {
 		ctf->handed_out = ctf_take(stream, event);
 		if (ctf->handed_out) {
-			source->facts.events++;
+			if (!source->facts.events++ && ctf->range.to_ns)
+				set_skips(ctf, event);
 			return true;
 		}
 		settle(ctf);
@@ -92,6 +113,14 @@ static bool ctf_next(struct event_source *source, struct event *event)
 	ctf->handed_out = false;
 	finish(ctf);
 	return false;
+}
+
+static void ctf_progress(struct event_source *source, uint64_t *read_bytes, uint64_t *all_bytes)
+{
+	const struct ctf *ctf = (struct ctf *)source;
+
+	*read_bytes = ctf->read_bytes;
+	*all_bytes = ctf->all_bytes;
 }
 
 static void ctf_close(struct event_source *source)
@@ -267,12 +296,16 @@ static void look_ahead(struct ctf *ctf)
 			join_group(ctf, (uint32_t)i);
 }
 
-static struct ctf *open_all(const struct ctf_dirs *dirs, const struct trace_log *log)
+static struct ctf *open_all(const struct ctf_dirs *dirs, const struct event_range *range,
+	const struct trace_log *log)
 {
 	struct ctf *ctf = need_zeroed(1, sizeof(*ctf));
 
-	ctf->source = (struct event_source){ .next = ctf_next, .close = ctf_close, .log = log };
+	ctf->source = (struct event_source){ .next = ctf_next, .close = ctf_close,
+		.progress = ctf_progress, .log = log };
 	ctf->skip_after_ns = UINT64_MAX;
+	if (range)
+		ctf->range = *range;
 	for (size_t i = 0; i < dirs->count; i++)
 		add_trace(ctf, &dirs->items[i]);
 	look_ahead(ctf);
@@ -284,9 +317,10 @@ static struct ctf *open_all(const struct ctf_dirs *dirs, const struct trace_log 
 	return ctf;
 }
 
-struct event_source *ctf_open(const struct ctf_dirs *dirs, const struct trace_log *log)
+struct event_source *ctf_open(const struct ctf_dirs *dirs, const struct event_range *range,
+	const struct trace_log *log)
 {
-	return &open_all(dirs, log)->source;
+	return &open_all(dirs, range, log)->source;
 }
 
 /* ---- as text ---- */
@@ -357,7 +391,7 @@ static void write_event(FILE *out, const struct ctf_stream *stream,
 void ctf_write_text(const struct ctf_dirs *dirs, const struct trace_log *log, FILE *out,
 	struct trace_facts *facts)
 {
-	struct ctf *ctf = open_all(dirs, log);
+	struct ctf *ctf = open_all(dirs, NULL, log);
 	struct ctf_stream *stream;
 	struct ctf_value *parts[CTF_PARTS];
 	uint64_t last_ns = 0;

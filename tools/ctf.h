@@ -35,9 +35,11 @@ void ctf_dirs_free(struct ctf_dirs *dirs);
 
 /*
  * All of them as one source, merged by time, each packet once. What breaks off is told to the log,
- * sets facts.damaged, and the rest is delivered.
+ * sets facts.damaged, and the rest is delivered. range NULL: all; else packets that can only add
+ * to counts outside of it may be left out.
  */
-struct event_source *ctf_open(const struct ctf_dirs *dirs, const struct trace_log *log);
+struct event_source *ctf_open(const struct ctf_dirs *dirs, const struct event_range *range,
+	const struct trace_log *log);
 
 /* Write all events of all traces, whosever, as babeltrace2 does. */
 void ctf_write_text(const struct ctf_dirs *dirs, const struct trace_log *log, FILE *out,

@@ -120,6 +120,7 @@ struct ctf {
 	struct map packets; /* hash of a packet in several files -> stream that it is read from */
 	bool every; /* also events of others */
 	bool handed_out; /* the event of heap[0] */
+	struct event_range range; /* that is of interest; to_ns 0: all */
 	uint64_t skip_before_ns, skip_after_ns; /* packets of bulk outside are left out */
 	uint64_t read_bytes, all_bytes;
 	uint64_t duplicates; /* packets */
@@ -131,7 +132,15 @@ struct ctf {
 struct ctf_trace *ctf_trace_open(struct ctf *ctf, const struct ctf_dir *dir);
 void ctf_trace_close(struct ctf_trace *trace);
 const struct ctf_stream_class *ctf_stream_class_of(const struct ctf_trace *trace, uint64_t id);
-const struct ctf_class *ctf_class_of(const struct ctf_stream_class *class, uint64_t id);
+
+static inline const struct ctf_class *ctf_class_of(const struct ctf_stream_class *class,
+	uint64_t id)
+{
+	uint32_t index = id < CTF_DIRECT_IDS ? class->direct[id] : map_get(&class->class_of, id);
+
+	return index == MAP_NONE ? NULL : &class->classes[index];
+}
+
 uint64_t ctf_odd_ticks_to_ns(const struct tsdl_clock *clock, uint64_t ticks);
 
 static inline uint64_t ctf_ticks_to_ns(const struct ctf_stream_class *class, uint64_t ticks)

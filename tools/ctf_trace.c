@@ -190,14 +190,6 @@ const struct ctf_stream_class *ctf_stream_class_of(const struct ctf_trace *trace
 	return NULL;
 }
 
-const struct ctf_class *ctf_class_of(const struct ctf_stream_class *class, uint64_t id)
-{
-	uint32_t index =
-		id < CTF_DIRECT_IDS ? class->direct[id] : map_get(&class->class_of, id);
-
-	return index == MAP_NONE ? NULL : &class->classes[index];
-}
-
 static void prepare(struct ctf_trace *trace)
 {
 	const struct tsdl *tsdl = trace->tsdl;

@@ -53,6 +53,33 @@ uint64_t event_number(const struct event *event, const struct event_field *field
 void event_set_string(struct event *event, const struct event_field *field, const char *value);
 const char *event_string(const struct event *event, const struct event_field *field);
 
+/* How long the call took that an event is about; 0 for other events. */
+static inline uint64_t event_duration(const struct event *event)
+{
+	switch (event->type) {
+	case EVENT_alloc:
+		return event->alloc.duration_ns;
+	case EVENT_free:
+		return event->free.duration_ns;
+	case EVENT_launch:
+		return event->launch.duration_ns;
+	case EVENT_copy:
+		return event->copy.duration_ns;
+	case EVENT_sync:
+		return event->sync.duration_ns;
+	case EVENT_call:
+		return event->call.duration_ns;
+	default:
+		return 0;
+	}
+}
+
+/* A part of time: what is known to lie outside of it need not be read. */
+struct event_range {
+	uint64_t from_ns, to_ns;
+	bool from_is_absolute, to_is_absolute; /* else counted from the first event */
+};
+
 /* What the tracer dropped of one stream. */
 struct trace_loss {
 	char *stream; /* its file */
@@ -83,6 +110,8 @@ struct trace_log {
 struct event_source {
 	bool (*next)(struct event_source *, struct event *event); /* false: no more */
 	void (*close)(struct event_source *);
+	/* How much was read of how much; NULL: nobody knows. */
+	void (*progress)(struct event_source *, uint64_t *read_bytes, uint64_t *all_bytes);
 	struct trace_facts facts;
 	const struct trace_log *log;
 };

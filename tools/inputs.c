@@ -121,6 +121,16 @@ static bool inputs_next_of_one(struct event_source *source, struct event *event)
 	return true;
 }
 
+static void inputs_progress(struct event_source *source, uint64_t *read_bytes,
+	uint64_t *all_bytes)
+{
+	const struct inputs *inputs = (struct inputs *)source;
+
+	for (size_t i = 0; i < inputs->count; i++)
+		if (inputs->all[i]->source->progress)
+			inputs->all[i]->source->progress(inputs->all[i]->source, read_bytes, all_bytes);
+}
+
 static void inputs_close(struct event_source *source)
 {
 	struct inputs *inputs = (struct inputs *)source;
@@ -220,13 +230,14 @@ static int add_path(struct inputs *inputs, const char *path)
 	return S_ISDIR(about.st_mode) ? add_folder(inputs, path) : add_file(inputs, path);
 }
 
-struct event_source *inputs_open(char *const *paths, unsigned count, const struct trace_log *log,
-	int *status)
+struct event_source *inputs_open(char *const *paths, unsigned count,
+	const struct event_range *range, const struct trace_log *log, int *status)
 {
 	struct inputs *inputs = need_zeroed(1, sizeof(*inputs));
 
 	inputs->source =
-		(struct event_source){ .next = inputs_next, .close = inputs_close, .log = log };
+		(struct event_source){ .next = inputs_next, .close = inputs_close,
+		.progress = inputs_progress, .log = log };
 	*status = 0;
 	for (unsigned i = 0; i < count && *status == 0; i++)
 		*status = add_path(inputs, paths[i]);
@@ -235,7 +246,7 @@ struct event_source *inputs_open(char *const *paths, unsigned count, const struc
 		return NULL;
 	}
 	if (inputs->dirs.count)
-		add_input(inputs, ctf_open(&inputs->dirs, log), 0);
+		add_input(inputs, ctf_open(&inputs->dirs, inputs->count ? NULL : range, log), 0);
 	if (inputs->count == 1)
 		inputs->source.next = inputs_next_of_one;
 	else

@@ -19,9 +19,9 @@ enum {
 /* Sentences on stderr. */
 extern const struct trace_log inputs_standard_error;
 
-/* NULL: *status is the exit status, and the log was told why. */
-struct event_source *inputs_open(char *const *paths, unsigned count, const struct trace_log *log,
-	int *status);
+/* range may be NULL. NULL: *status is the exit status, and the log was told why. */
+struct event_source *inputs_open(char *const *paths, unsigned count,
+	const struct event_range *range, const struct trace_log *log, int *status);
 
 /* After the last event: 0, or why there was none. */
 int inputs_verdict(struct event_source *source, const char *name);

@@ -130,6 +130,7 @@ static uint32_t add_thread(struct model *model, uint64_t key, struct model_threa
 		sizeof(*model->threads));
 	model->threads[model->thread_count] = thread;
 	map_set(&model->thread_of, key, (uint32_t)model->thread_count);
+	model->last_thread = MAP_NONE;
 	return (uint32_t)model->thread_count++;
 }
 
@@ -149,9 +150,11 @@ static void feed_thread(struct model *model, const struct event *event)
 }
 
 /* The thread of a key; threads that were never defined belong to one nameless process a source. */
-struct model_thread *model_thread_of(struct model *model, const struct event *event, uint32_t key)
+struct model_thread *model_find_thread(struct model *model, const struct event *event,
+	uint32_t key)
 {
-	uint32_t index = map_get(&model->thread_of, key_in(event, key));
+	uint64_t whole = key_in(event, key);
+	uint32_t index = map_get(&model->thread_of, whole);
 
 	if (index == MAP_NONE) {
 		uint64_t nameless = 1ull << 63 | event->source;
@@ -159,6 +162,8 @@ struct model_thread *model_thread_of(struct model *model, const struct event *ev
 		index = add_thread(model, key_in(event, key), (struct model_thread){
 			.process = process_of(model, event, nameless), .lane = MAP_NONE });
 	}
+	model->last_key = whole;
+	model->last_thread = index;
 	model->undefined += !model->threads[index].defined;
 	return &model->threads[index];
 }
@@ -177,7 +182,7 @@ static uint32_t find_gpu(struct model *model, const char *host, const char *uuid
 	return (uint32_t)model->gpu_count++;
 }
 
-struct model_device *model_device_of(struct model_process *process, uint8_t ordinal)
+struct model_device *model_add_device(struct model_process *process, uint8_t ordinal)
 {
 	struct model_device *device;
 
@@ -313,6 +318,7 @@ struct model *model_open(const struct model_range *range)
 {
 	struct model *model = need_zeroed(1, sizeof(*model));
 
+	model->last_thread = MAP_NONE;
 	model->range = range ? *range : (struct model_range){ .to = { UINT64_MAX, true } };
 	return model;
 }

@@ -154,6 +154,8 @@ struct model {
 	struct model_thread *threads;
 	size_t thread_count, thread_capacity;
 	struct map thread_of, process_of;
+	uint64_t last_key; /* of the thread that the last event was about */
+	uint32_t last_thread; /* MAP_NONE none */
 };
 
 /* range NULL: all. */
@@ -172,7 +174,10 @@ size_t model_only_pid(struct model *model, uint32_t pid);
 
 /* ---- summaries, in model_sum.c ---- */
 
-uint64_t sum_saturated(uint64_t a, uint64_t b);
+static inline uint64_t sum_saturated(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
 
 /* The highest peak, the lowest limit (UINT64_MAX none, 0 unknown) and all refusals of a process. */
 struct model_memory {

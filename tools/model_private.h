@@ -14,8 +14,25 @@ struct model_thread {
 	bool defined;
 };
 
-struct model_thread *model_thread_of(struct model *model, const struct event *event, uint32_t key);
-struct model_device *model_device_of(struct model_process *process, uint8_t ordinal);
+struct model_thread *model_find_thread(struct model *model, const struct event *event,
+	uint32_t key);
+struct model_device *model_add_device(struct model_process *process, uint8_t ordinal);
+
+/* The thread of a key; mostly the one of the event before. */
+static inline struct model_thread *model_thread_of(struct model *model, const struct event *event,
+	uint32_t key)
+{
+	if (model->last_key != ((uint64_t)event->source << 32 | key) ||
+		model->last_thread == MAP_NONE || !model->threads[model->last_thread].defined)
+		return model_find_thread(model, event, key);
+	return &model->threads[model->last_thread];
+}
+
+static inline struct model_device *model_device_of(struct model_process *process, uint8_t ordinal)
+{
+	return ordinal < process->device_count && process->devices[ordinal].uuid
+		? &process->devices[ordinal] : model_add_device(process, ordinal);
+}
 
 static inline bool model_in_range(const struct model *model, uint64_t time_ns)
 {
@@ -28,10 +45,13 @@ static inline void model_touch(struct model_process *process, uint64_t time_ns)
 		process->last_ns = time_ns;
 }
 
-/* How long the call took that an event is about; 0 for other events. */
-uint64_t event_duration(const struct event *event);
+struct model_calls *model_add_calls(struct model_process *process, uint16_t api);
 
-struct model_calls *model_calls_of(struct model_process *process, uint16_t api);
+static inline struct model_calls *model_calls_of(struct model_process *process, uint16_t api)
+{
+	return api < process->call_count ? &process->calls[api] : model_add_calls(process, api);
+}
+
 struct model_function *model_function_of(struct model_process *process, uint32_t id);
 
 /* A gpu event: join it with its launch or copy. */

@@ -4,11 +4,6 @@
 #include "model_private.h"
 #include "need.h"
 
-uint64_t sum_saturated(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 struct model_memory model_memory(const struct model_process *process)
 {
 	struct model_memory memory = { .limit_bytes = 0 };

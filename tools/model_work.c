@@ -19,29 +19,9 @@ struct model_pending {
 	uint32_t function; /* index + 1, 0 for a copy */
 };
 
-uint64_t event_duration(const struct event *event)
-{
-	switch (event->type) {
-	case EVENT_alloc:
-		return event->alloc.duration_ns;
-	case EVENT_free:
-		return event->free.duration_ns;
-	case EVENT_launch:
-		return event->launch.duration_ns;
-	case EVENT_copy:
-		return event->copy.duration_ns;
-	case EVENT_sync:
-		return event->sync.duration_ns;
-	case EVENT_call:
-		return event->call.duration_ns;
-	default:
-		return 0;
-	}
-}
-
 /* ---- spans, cut to the range that is told ---- */
 
-static bool cut(const struct model *model, struct span *span)
+static inline bool cut(const struct model *model, struct span *span)
 {
 	if (span->begin_ns < model->from_ns)
 		span->begin_ns = model->from_ns;
@@ -50,18 +30,23 @@ static bool cut(const struct model *model, struct span *span)
 	return span->begin_ns <= span->end_ns && span->begin_ns < model->to_ns;
 }
 
-static struct span span_of(const struct event *event)
-{
-	uint64_t duration_ns = event_duration(event);
+/* The time of a call, as much of it as lies in the range. */
+struct call {
+	struct span span;
+	uint64_t duration_ns;
+	bool in_range;    /* the end of it: the call counts */
+	bool has_span;
+};
 
-	return (struct span){ event->time_ns > duration_ns ? event->time_ns - duration_ns : 0,
-		event->time_ns };
-}
-
-static void add_span(const struct model *model, struct spans *spans, struct span span)
+static inline struct call call_of(const struct model *model, const struct event *event,
+	uint64_t duration_ns)
 {
-	if (cut(model, &span))
-		spans_add(spans, model->from_ns, span.begin_ns, span.end_ns);
+	uint64_t begin_ns = event->time_ns > duration_ns ? event->time_ns - duration_ns : 0;
+	struct call call = { { begin_ns, event->time_ns }, duration_ns,
+		model_in_range(model, event->time_ns), false };
+
+	call.has_span = cut(model, &call.span);
+	return call;
 }
 
 /* ---- lanes, functions, calls ---- */
@@ -123,7 +108,7 @@ struct model_function *model_function_of(struct model_process *process, uint32_t
 	return &process->functions[index];
 }
 
-struct model_calls *model_calls_of(struct model_process *process, uint16_t api)
+struct model_calls *model_add_calls(struct model_process *process, uint16_t api)
 {
 	if (api >= process->call_count) {
 		unsigned old = process->call_count, count = api + 64u;
@@ -139,37 +124,57 @@ struct model_calls *model_calls_of(struct model_process *process, uint16_t api)
 
 /* ---- one call: what all of them have in common ---- */
 
-static void count_call(const struct model *model, struct model_process *process,
-	const struct event *event, uint16_t api, int32_t result)
+static inline void count_call(const struct model *model, struct model_process *process,
+	const struct event *event, const struct call *call, uint16_t api, int32_t result)
 {
 	struct model_calls *calls = model_calls_of(process, api);
-	uint64_t duration_ns = event_duration(event);
 
 	model_touch(process, event->time_ns);
-	add_span(model, &process->api, span_of(event));
-	if (!model_in_range(model, event->time_ns))
+	if (call->has_span)
+		spans_add(&process->api, model->from_ns, call->span.begin_ns, call->span.end_ns);
+	if (!call->in_range)
 		return;
 	calls->count++;
 	calls->errors += result != 0;
-	calls->ns = sum_saturated(calls->ns, duration_ns);
-	if (duration_ns > calls->longest_ns)
-		calls->longest_ns = duration_ns;
-	process->api_ns = sum_saturated(process->api_ns, duration_ns);
+	calls->ns = sum_saturated(calls->ns, call->duration_ns);
+	if (call->duration_ns > calls->longest_ns)
+		calls->longest_ns = call->duration_ns;
+	process->api_ns = sum_saturated(process->api_ns, call->duration_ns);
 	process->errors += result != 0;
 }
 
-/* Activity of a stream, its device and its GPU. */
-static void add_activity(struct model *model, struct model_process *process, uint32_t lane_index,
-	struct span span, bool on_gpu)
+/* Activity of a stream, its device and its GPU, on the CPU. */
+static inline void add_activity(struct model *model, struct model_process *process,
+	uint32_t lane_index, const struct call *call)
 {
 	struct model_lane *lane = &process->lanes[lane_index];
 	struct model_device *device = model_device_of(process, lane->device);
-	struct model_gpu *gpu = device->gpu_index == MAP_NONE ? NULL : &model->gpus[device->gpu_index];
+	uint64_t start_ns = model->from_ns;
+	struct span span = call->span;
 
-	add_span(model, on_gpu ? &lane->gpu : &lane->api, span);
-	add_span(model, on_gpu ? &device->gpu : &device->api, span);
-	if (gpu)
-		add_span(model, on_gpu ? &gpu->gpu : &gpu->api, span);
+	if (!call->has_span)
+		return;
+	spans_add(&lane->api, start_ns, span.begin_ns, span.end_ns);
+	spans_add(&device->api, start_ns, span.begin_ns, span.end_ns);
+	if (device->gpu_index != MAP_NONE)
+		spans_add(&model->gpus[device->gpu_index].api, start_ns, span.begin_ns, span.end_ns);
+}
+
+/* The same for work on the GPU itself. */
+static void add_work(struct model *model, struct model_process *process, uint32_t lane_index,
+	struct span span)
+{
+	struct model_lane *lane = &process->lanes[lane_index];
+	struct model_device *device = model_device_of(process, lane->device);
+	uint64_t start_ns = model->from_ns;
+
+	if (!cut(model, &span))
+		return;
+	spans_add(&process->gpu, start_ns, span.begin_ns, span.end_ns);
+	spans_add(&lane->gpu, start_ns, span.begin_ns, span.end_ns);
+	spans_add(&device->gpu, start_ns, span.begin_ns, span.end_ns);
+	if (device->gpu_index != MAP_NONE)
+		spans_add(&model->gpus[device->gpu_index].gpu, start_ns, span.begin_ns, span.end_ns);
 }
 
 static void wait_for_gpu(struct model_process *process, uint32_t correlation, uint32_t lane,
@@ -226,17 +231,18 @@ static void set_level(struct model *model, struct model_device *device, uint64_t
 void feed_alloc(struct model *model, const struct event *event)
 {
 	const struct event_alloc *e = &event->alloc;
+	struct call call = call_of(model, event, e->duration_ns);
 	struct model_thread *thread = model_thread_of(model, event, e->thread);
 	struct model_process *process = thread->process;
 	struct model_device *device;
 
-	count_call(model, process, event, e->api, 0);
+	count_call(model, process, event, &call, e->api, 0);
 	if (!is_charged(e->kind)) {
-		if (model_in_range(model, event->time_ns))
+		if (call.in_range)
 			process->pinned_bytes = sum_saturated(process->pinned_bytes, e->bytes);
 		return;
 	}
-	add_activity(model, process, lane_of(thread, e->device, e->stream), span_of(event), false);
+	add_activity(model, process, lane_of(thread, e->device, e->stream), &call);
 	device = model_device_of(process, e->device);
 	device->allocs += model_in_range(model, event->time_ns);
 	set_level(model, device, event->time_ns, e->live_bytes);
@@ -245,14 +251,15 @@ void feed_alloc(struct model *model, const struct event *event)
 void feed_free(struct model *model, const struct event *event)
 {
 	const struct event_free *e = &event->free;
+	struct call call = call_of(model, event, e->duration_ns);
 	struct model_thread *thread = model_thread_of(model, event, e->thread);
 	struct model_process *process = thread->process;
 	struct model_device *device;
 
-	count_call(model, process, event, e->api, 0);
+	count_call(model, process, event, &call, e->api, 0);
 	if (!is_charged(e->kind))
 		return;
-	add_activity(model, process, lane_of(thread, e->device, 0), span_of(event), false);
+	add_activity(model, process, lane_of(thread, e->device, 0), &call);
 	device = model_device_of(process, e->device);
 	device->frees += model_in_range(model, event->time_ns);
 	set_level(model, device, event->time_ns, e->live_bytes);
@@ -278,13 +285,14 @@ void feed_denied(struct model *model, const struct event *event)
 void feed_launch(struct model *model, const struct event *event)
 {
 	const struct event_launch *e = &event->launch;
+	struct call call = call_of(model, event, e->duration_ns);
 	struct model_thread *thread = model_thread_of(model, event, e->thread);
 	struct model_process *process = thread->process;
 	uint32_t lane = lane_of(thread, e->device, e->stream);
 	struct model_function *function;
 
-	count_call(model, process, event, e->api, e->result);
-	add_activity(model, process, lane, span_of(event), false);
+	count_call(model, process, event, &call, e->api, e->result);
+	add_activity(model, process, lane, &call);
 	if (e->result != 0)
 		return;
 	function = model_function_of(process, e->function);
@@ -309,12 +317,13 @@ static void count_copy(struct model_work *work, const struct event_copy *e)
 void feed_copy(struct model *model, const struct event *event)
 {
 	const struct event_copy *e = &event->copy;
+	struct call call = call_of(model, event, e->duration_ns);
 	struct model_thread *thread = model_thread_of(model, event, e->thread);
 	struct model_process *process = thread->process;
 	uint32_t lane = lane_of(thread, e->device, e->stream);
 
-	count_call(model, process, event, e->api, e->result);
-	add_activity(model, process, lane, span_of(event), false);
+	count_call(model, process, event, &call, e->api, e->result);
+	add_activity(model, process, lane, &call);
 	if (e->result != 0)
 		return;
 	wait_for_gpu(process, e->correlation, lane, 0);
@@ -327,16 +336,17 @@ void feed_copy(struct model *model, const struct event *event)
 void feed_sync(struct model *model, const struct event *event)
 {
 	const struct event_sync *e = &event->sync;
+	struct call call = call_of(model, event, e->duration_ns);
 	struct model_thread *thread = model_thread_of(model, event, e->thread);
 	struct model_process *process = thread->process;
 	uint32_t tid = e->handle == 2 ? thread->tid : 0;
 	/* The handle may be a stream, an event or nothing; only a stream we know has a lane. */
 	uint32_t lane = find_lane(process, e->device, e->handle, tid);
 
-	count_call(model, process, event, e->api, e->result);
+	count_call(model, process, event, &call, e->api, e->result);
 	if (lane == MAP_NONE)
 		lane = lane_of(thread, e->device, 0);
-	add_activity(model, process, lane, span_of(event), false);
+	add_activity(model, process, lane, &call);
 	if (!model_in_range(model, event->time_ns))
 		return;
 	process->syncs++;
@@ -346,8 +356,9 @@ void feed_sync(struct model *model, const struct event *event)
 void feed_call(struct model *model, const struct event *event)
 {
 	struct model_process *process = model_thread_of(model, event, event->call.thread)->process;
+	struct call call = call_of(model, event, event->call.duration_ns);
 
-	count_call(model, process, event, event->call.api, event->call.result);
+	count_call(model, process, event, &call, event->call.api, event->call.result);
 }
 
 void model_time_gpu(struct model *model, struct model_process *process, const struct event *event)
@@ -365,8 +376,7 @@ void model_time_gpu(struct model *model, struct model_process *process, const st
 		return;
 	}
 	model->gpu_timing = true;
-	add_activity(model, process, pending->lane - 1, span, true);
-	add_span(model, &process->gpu, span);
+	add_work(model, process, pending->lane - 1, span);
 	if (e->error_ns > process->gpu_error_ns)
 		process->gpu_error_ns = e->error_ns;
 	if (cut(model, &span)) {

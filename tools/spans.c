@@ -32,7 +32,7 @@ static size_t strip_reach(struct strip *strip, uint64_t time_ns)
 	return offset >> strip->shift;
 }
 
-void strip_count(struct strip *strip, uint64_t start_ns, uint64_t time_ns)
+void strip_count_slowly(struct strip *strip, uint64_t start_ns, uint64_t time_ns)
 {
 	strip_open(strip, start_ns);
 	strip->buckets[strip_reach(strip, time_ns)].count++;
@@ -46,21 +46,20 @@ static uint64_t bucket_end(size_t at, unsigned shift)
 	return end >> shift == at + 1 ? end : UINT64_MAX;
 }
 
+/* The strip reaches as far as end_ns already. */
 static void strip_fill(struct strip *strip, uint64_t begin_ns, uint64_t end_ns)
 {
 	uint64_t begin = begin_ns - strip->start_ns, end = end_ns - strip->start_ns;
 
-	if (begin == end)
-		return;
-	strip_reach(strip, end_ns - 1);
-	while (begin < end) {
+	strip->buckets[begin >> strip->shift].count++;
+	while (begin >> strip->shift != (end - 1) >> strip->shift) {
 		size_t at = begin >> strip->shift;
 		uint64_t border = bucket_end(at, strip->shift);
-		uint64_t until = end < border ? end : border;
 
-		strip->buckets[at].ns += until - begin;
-		begin = until;
+		strip->buckets[at].ns += border - begin;
+		begin = border;
 	}
+	strip->buckets[begin >> strip->shift].ns += end - begin;
 }
 
 static uint64_t share(uint64_t amount, uint64_t part, uint64_t whole)
@@ -99,14 +98,17 @@ struct strip_bucket strip_sum(const struct strip *strip, uint64_t from_ns, uint6
 static void spans_flush(struct spans *spans, size_t keep)
 {
 	size_t gone = spans->count - keep;
+	uint64_t busy_ns = 0;
 
+	strip_reach(&spans->strip, spans->held[gone - 1].end_ns - 1);
 	for (size_t i = 0; i < gone; i++) {
 		const struct span *span = &spans->held[i];
 
 		strip_fill(&spans->strip, span->begin_ns, span->end_ns);
-		spans->busy_ns += span->end_ns - span->begin_ns;
-		spans->floor_ns = span->end_ns;
+		busy_ns += span->end_ns - span->begin_ns;
 	}
+	spans->busy_ns += busy_ns;
+	spans->floor_ns = spans->held[gone - 1].end_ns;
 	memmove(spans->held, spans->held + gone, keep * sizeof(*spans->held));
 	spans->count = keep;
 }
@@ -141,12 +143,14 @@ static void spans_insert(struct spans *spans, size_t at, struct span span)
 	spans->count++;
 }
 
-void spans_add(struct spans *spans, uint64_t start_ns, uint64_t begin_ns, uint64_t end_ns)
+void spans_add_slowly(struct spans *spans, uint64_t start_ns, uint64_t begin_ns, uint64_t end_ns)
 {
 	struct span span = { begin_ns, end_ns };
 	size_t first, last;
 
-	strip_count(&spans->strip, start_ns, begin_ns);
+	strip_open(&spans->strip, start_ns);
+	if (begin_ns == end_ns || begin_ns < spans->floor_ns)
+		strip_count(&spans->strip, start_ns, begin_ns);
 	if (span.begin_ns < spans->floor_ns)
 		span.begin_ns = spans->floor_ns;
 	if (span.begin_ns >= span.end_ns)

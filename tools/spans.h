@@ -17,7 +17,7 @@
 
 struct strip_bucket {
 	uint64_t ns;    /* busy */
-	uint64_t count; /* of events, also those that took no time */
+	uint64_t count; /* of intervals that begin in it, also those that took no time */
 };
 
 struct strip {
@@ -26,7 +26,18 @@ struct strip {
 	unsigned shift; /* a bucket is 1 << shift ns wide */
 };
 
-void strip_count(struct strip *strip, uint64_t start_ns, uint64_t time_ns);
+void strip_count_slowly(struct strip *strip, uint64_t start_ns, uint64_t time_ns);
+
+static inline void strip_count(struct strip *strip, uint64_t start_ns, uint64_t time_ns)
+{
+	uint64_t at = (time_ns - strip->start_ns) >> strip->shift;
+
+	if (strip->buckets && at < STRIP_BUCKETS)
+		strip->buckets[at].count++;
+	else
+		strip_count_slowly(strip, start_ns, time_ns);
+}
+
 /* Sums over [from, to), for a column of a picture; a bucket counts where it begins. */
 struct strip_bucket strip_sum(const struct strip *strip, uint64_t from_ns, uint64_t to_ns);
 
@@ -44,7 +55,26 @@ struct spans {
 };
 
 /* begin <= end; start_ns, the same each time, is where the strip begins, and not behind begin. */
-void spans_add(struct spans *spans, uint64_t start_ns, uint64_t begin_ns, uint64_t end_ns);
+static inline void spans_add(struct spans *spans, uint64_t start_ns, uint64_t begin_ns,
+	uint64_t end_ns);
+void spans_add_slowly(struct spans *spans, uint64_t start_ns, uint64_t begin_ns, uint64_t end_ns);
+
+/* Nearly every interval touches the last one, or comes after it. */
+static inline void spans_add(struct spans *spans, uint64_t start_ns, uint64_t begin_ns,
+	uint64_t end_ns)
+{
+	struct span *last = spans->held + spans->count - 1;
+
+	if (!spans->count || begin_ns == end_ns || begin_ns < last->begin_ns)
+		spans_add_slowly(spans, start_ns, begin_ns, end_ns);
+	else if (begin_ns <= last->end_ns)
+		last->end_ns = end_ns > last->end_ns ? end_ns : last->end_ns;
+	else if (spans->count < spans->capacity)
+		spans->held[spans->count++] = (struct span){ begin_ns, end_ns };
+	else
+		spans_add_slowly(spans, start_ns, begin_ns, end_ns);
+}
+
 void spans_finish(struct spans *spans);
 void spans_free(struct spans *spans);
 

@@ -96,3 +96,38 @@ same() {
 	[[ $output == *"dir/bad: there are streams of a trace, but its metadata is missing"* ]]
 	[ "$(sed -n '/^{/,$p' <<<"$output" | jq -c '[.trace.damaged, .trace.events]')" = '[true,19]' ]
 }
+
+@test "a million events: exact counts, little memory, and a fraction of babeltrace2's time" {
+	"${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -I"$TOP/include" -o "$tmp/big" "$TOP/tests/trace/big.c"
+	"$tmp/big" "$tmp/trace" 1000000
+	cat >"$tmp/measure.py" <<-'END'
+	import resource, subprocess, sys
+	with open(sys.argv[1], "w") as out:
+	    subprocess.run(sys.argv[2:], stdout=out, check=True)
+	used = resource.getrusage(resource.RUSAGE_CHILDREN)
+	print(int((used.ru_utime + used.ru_stime) * 1000), used.ru_maxrss)
+	END
+	read -r ours memory < <(python3 "$tmp/measure.py" "$tmp/json" "$B/cuward" timeline --json "$tmp/trace")
+	read -r theirs _ < <(python3 "$tmp/measure.py" "$tmp/dummy" babeltrace2 "$tmp/trace" -o dummy)
+	echo "cuward $ours ms, $memory KiB; babeltrace2 $theirs ms"
+	[ "$(jq -c '[.trace.events, .trace.damaged, (.processes | length), ([.processes[].launches] | add),
+		([.processes[].devices[0].allocs] | add)]' "$tmp/json")" = "$(babeltrace2 "$tmp/trace" | awk '
+		/cuward:launch:/ { launches++ } /cuward:alloc:/ { allocs++ } /cuward:process:/ { processes++ }
+		END { printf "[%d,false,%d,%d,%d]", NR, processes, launches, allocs }')" ]
+	[ "$memory" -le 65536 ]
+	[ $((3 * ours)) -le "$theirs" ]
+}
+
+@test "--from and --to leave out what they can, and tell the same about the rest" {
+	"${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -I"$TOP/include" -o "$tmp/big" "$TOP/tests/trace/big.c"
+	"$tmp/big" "$tmp/trace" 300000
+	events "$tmp/trace" | wc -l
+	whole=$("$B/cuward" timeline --json "$tmp/trace" | jq -c '.trace.to_ns')
+	cut=("$B/cuward" timeline --json --from $((whole / 4))ns --to $((whole / 2))ns)
+	"${cut[@]}" "$tmp/trace" | jq 'del(.trace.events, .trace.last_ns)' >"$tmp/skipped"
+	# The same with a second source beside it, where nothing is left out.
+	grep -v process "$TOP/tests/golden/two.events" | head -1 >"$tmp/none.events"
+	"${cut[@]}" "$tmp/none.events" "$tmp/trace" | jq 'del(.trace.events, .trace.last_ns)' >"$tmp/read"
+	diff "$tmp/read" "$tmp/skipped"
+	[ "$("${cut[@]}" "$tmp/trace" | jq .trace.events)" -lt 280000 ]
+}

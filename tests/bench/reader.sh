@@ -1,0 +1,35 @@
+#!/bin/bash
+# reader.sh [MILLIONS] - how fast `cuward timeline` reads a trace, beside babeltrace2's dummy sink.
+#
+# The least of three runs counts, in turns. Bars: 20 million events a second with the model, 8 times
+# babeltrace2, 64 MiB of memory. babeltrace2 reads a tenth of it.
+set -eu
+cd "$(dirname "$0")/../.." || exit 1
+B=${B:-$PWD/build}
+millions=${1:-50}
+work=$(mktemp -d "${TMPDIR:-/tmp}/cuward-reader-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+"${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -Iinclude -o "$work/big" tests/trace/big.c
+"$work/big" "$work/all" $((millions * 1000000))
+"$work/big" "$work/tenth" $((millions * 100000))
+
+ours=999 theirs=999 memory=0
+least() { awk -v a="$1" -v b="$2" 'BEGIN { print a < b ? a : b }'; }
+timed() { # FILE COMMAND...
+	local began=$EPOCHREALTIME
+	"${@:2}" >"$1"
+	awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }'
+}
+for _ in 1 2 3; do
+	ours=$(least "$ours" "$(timed "$work/json" "$B/cuward" timeline --json "$work/all")")
+	theirs=$(least "$theirs" "$(timed "$work/dummy" babeltrace2 "$work/tenth" -o dummy)")
+done
+[ "$(jq .trace.events "$work/json")" -eq $((millions * 1000000)) ]
+memory=$(python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)' "$B/cuward" timeline "$work/all")
+awk -v n="$millions" -v a="$ours" -v b="$theirs" -v m="$memory" 'BEGIN {
+	rate = n / a; theirs = n / 10 / b
+	printf "reader: %.1f million events/s, babeltrace2 %.2f, ratio %.1f, %d MiB\n", rate, theirs, rate / theirs, m
+	if (rate < 20 || rate < 8 * theirs || m > 64) { print "reader: a bar FAILS (20, 8 times, 64 MiB)"; exit 1 } }'
