@@ -34,15 +34,15 @@ static bool wanted(const char *word)
 
 static void prepare_locked(void)
 {
-	bool full = wanted("full");
+	bool all = wanted("full");
 	struct site_place *stacks = NULL;
 
 	sites.prepared = true;
 	if (wanted("none"))
 		return;
 	module_prepare();
-	sites.native = full || wanted("native");
-	sites.python = full || wanted("python");
+	sites.native = all || wanted("native");
+	sites.python = all || wanted("python");
 	if (sites.python)
 		python_prepare();
 	if (sites.native || sites.python)
@@ -68,6 +68,11 @@ static bool prepare(void)
 	return sites.places != NULL;
 }
 
+static bool full(const uint32_t *count, uint32_t size)
+{
+	return __atomic_load_n(count, __ATOMIC_RELAXED) >= size / 4 * 3;
+}
+
 /* The entry of a key, or the empty one where it belongs. */
 static struct site_place *find(struct site_place *table, uint32_t size, uint64_t key)
 {
@@ -88,10 +93,10 @@ static struct site_place *enter(struct site_place *table, uint32_t size, uint32_
 	struct site_place *place = NULL;
 
 	lock_take(&sites.lock);
-	if (*count < size / 4 * 3)
+	if (!full(count, size))
 		place = find(table, size, new->key);
 	if (place && !place->key) {
-		++*count;
+		__atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
 		place->site = new->site;
 		place->lends_gil = new->lends_gil;
 		__atomic_store_n(&place->key, new->key, __ATOMIC_RELEASE);
@@ -240,7 +245,7 @@ static __attribute__((noinline)) uint32_t add_deep(struct frames *frames)
 {
 	struct site_place new = { .key = hash_frames(frames) }, *place;
 
-	if (sites.stack_count >= SITE_STACKS / 4 * 3)
+	if (full(&sites.stack_count, SITE_STACKS))
 		return site_of_address((const void *)frames->address[0]);
 	new.site = intern(frames);
 	place = new.site ? enter(sites.stacks, SITE_STACKS, &sites.stack_count, &new) : NULL;

@@ -29,6 +29,12 @@ sanitized() {
 	cat "$log"
 	[ "$(cat "$log")" = "refused 0" ]
 	jq -e '.processes[0].memory | .device.live == 0 and .pool.live == 0' "$BATS_TEST_TMPDIR/threads.json"
+	# With whole stacks, and each call site watched.
+	LD_PRELOAD="$("$CC" -print-file-name="$2") $tree/libcuward.so" CUWARD_LEAK=growth \
+		CUWARD_REPORT=$BATS_TEST_TMPDIR/growth.json "$tree/apps/threads" 4 5000 16777216 >"$log" 2>&1
+	cat "$log"
+	[ "$(cat "$log")" = "refused 0" ]
+	jq -e '.processes[0].memory | .device.live == 0 and .pool.live == 0' "$BATS_TEST_TMPDIR/growth.json"
 }
 
 gcc_only() { # these runtimes belong to gcc
