@@ -188,16 +188,23 @@ static uint32_t module_of(const Dl_info *info, const struct link_map *map, uint6
 	return site;
 }
 
-static bool lends_gil(const char *path)
+static unsigned what_is(const char *path)
 {
-	static const char *const names[] = { "libffi.so", "_ctypes.", "_cffi_backend.", NULL };
+	static const struct {
+		const char *name;
+		enum module_what what;
+	} known[] = {
+		{ "libffi.so", MODULE_LENDS_GIL }, { "_ctypes.", MODULE_LENDS_GIL },
+		{ "_cffi_backend.", MODULE_LENDS_GIL },
+		{ "python", MODULE_INTERPRETER }, { "libpython", MODULE_INTERPRETER },
+	};
 	const char *base = strrchr(path, '/');
 
 	base = base ? base + 1 : path;
-	for (const char *const *name = names; *name; name++)
-		if (strncmp(base, *name, strlen(*name)) == 0)
-			return true;
-	return false;
+	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strncmp(base, known[i].name, strlen(known[i].name)) == 0)
+			return known[i].what;
+	return 0;
 }
 
 bool module_describe(struct module_place *place, uint64_t address)
@@ -210,7 +217,7 @@ bool module_describe(struct module_place *place, uint64_t address)
 		return false;
 	place->module = module_of(&info, map, address);
 	place->offset = address - (map ? map->l_addr : (uint64_t)info.dli_fbase);
-	place->lends_gil = lends_gil(info.dli_fname);
+	place->what = what_is(info.dli_fname);
 	if (info.dli_sname) {
 		place->function = info.dli_sname;
 		place->function_offset = address - (uint64_t)info.dli_saddr;

@@ -7,12 +7,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum module_what {
+	MODULE_LENDS_GIL = 1,   /* calls on behalf of Python, with Python's lock given up */
+	MODULE_INTERPRETER = 2, /* is the interpreter of Python */
+};
+
 struct module_place {
 	uint32_t module; /* site of the module in the ledger, 0 none */
 	uint64_t offset; /* the address as the file has it */
 	const char *function; /* that exports it, "" */
 	uint64_t function_offset;
-	bool lends_gil; /* the module calls on behalf of Python, with Python's lock given up */
+	unsigned what; /* enum module_what */
 };
 
 /* What stands just before this return address. False: no module; offset is the address. */

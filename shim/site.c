@@ -16,6 +16,7 @@
 #include "settings.h"
 #include "share.h"
 #include "stack.h"
+#include "unwind.h"
 
 struct site_table sites;
 
@@ -45,6 +46,7 @@ static void prepare_locked(void)
 	sites.python = all || wanted("python");
 	if (sites.python)
 		python_prepare();
+	sites.native = sites.native && unwind_prepare();
 	if (sites.native || sites.python)
 		stacks = share_private(SITE_STACKS * sizeof(struct site_place));
 	__atomic_store_n(&sites.places, share_private(SITE_PLACES * sizeof(struct site_place)),
@@ -98,7 +100,7 @@ static struct site_place *enter(struct site_place *table, uint32_t size, uint32_
 	if (place && !place->key) {
 		__atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
 		place->site = new->site;
-		place->lends_gil = new->lends_gil;
+		place->what = new->what;
 		__atomic_store_n(&place->key, new->key, __ATOMIC_RELEASE);
 	}
 	lock_give_back(&sites.lock);
@@ -107,18 +109,18 @@ static struct site_place *enter(struct site_place *table, uint32_t size, uint32_
 
 /* ---- places ---- */
 
-static uint32_t describe(uint64_t address, bool *lends_gil)
+static uint32_t describe(uint64_t address, uint32_t *what)
 {
 	struct ledger_site entry = { .type = SITE_PLACE, .address = address, .offset = address };
 	struct module_place place;
 
-	*lends_gil = false;
+	*what = 0;
 	/* The loader first, without a lock of ours: it has one of its own. */
 	if (module_describe(&place, address)) {
 		entry.module = place.module;
 		entry.offset = place.offset;
 		entry.function_offset = place.function_offset;
-		*lends_gil = place.lends_gil;
+		*what = place.what;
 	}
 	return ledger_add_site(&entry, (struct ledger_part[2]){
 		{ place.function, strlen(place.function) + 1 }, { NULL, 0 } });
@@ -129,14 +131,12 @@ static const struct site_place *place_of(uint64_t address)
 {
 	struct site_place *place = find(sites.places, SITE_PLACES, address);
 	struct site_place new = { .key = address };
-	bool lends_gil;
 
 	if (likely(place->key))
 		return place;
 	if (__atomic_load_n(&sites.count, __ATOMIC_RELAXED) >= SITE_PLACES / 4 * 3)
 		return NULL;
-	new.site = describe(address, &lends_gil);
-	new.lends_gil = lends_gil;
+	new.site = describe(address, &new.what);
 	return enter(sites.places, SITE_PLACES, &sites.count, &new);
 }
 
@@ -205,13 +205,25 @@ static uint32_t add_stack(const struct frames *frames)
 		{ ids, entry.count * sizeof(*ids) }, { NULL, 0 } });
 }
 
+/*
+ * How the interpreter got from one line of Python to the next is its own affair, and changes as it warms
+ * up: where there are lines, the stack ends there.
+ */
+static bool belongs(const struct frames *frames, unsigned i)
+{
+	const struct site_place *place = place_of(frames->address[i]);
+
+	return module_holds(frames->address[i]) &&
+		!(frames->lines > 0 && place && place->what & MODULE_INTERPRETER);
+}
+
 /* Different garbage behind the same frames is the same stack. */
 static uint32_t intern(struct frames *frames)
 {
-	struct site_place new, *place;
+	struct site_place new = { .key = 0 }, *place;
 	unsigned good = frames->addresses > 0;
 
-	while (good < frames->addresses && module_holds(frames->address[good]))
+	while (good < frames->addresses && belongs(frames, good))
 		good++;
 	frames->addresses = good;
 	new.key = hash_frames(frames);
@@ -219,7 +231,6 @@ static uint32_t intern(struct frames *frames)
 	if (place->key)
 		return place->site;
 	new.site = add_stack(frames);
-	new.lends_gil = 0;
 	place = new.site ? enter(sites.stacks, SITE_STACKS, &sites.stack_count, &new) : NULL;
 	return place ? place->site : new.site;
 }
@@ -238,7 +249,7 @@ static void capture(struct frames *frames, const struct site_place *direct, cons
 	frames->address[0] = (uint64_t)caller;
 	if (sites.native)
 		frames->addresses = stack_walk(frames->address, caller, frame);
-	frames->lines = sites.python ? python_walk(frames->line, direct && direct->lends_gil) : 0;
+	frames->lines = sites.python ? python_walk(frames->line, direct && direct->what & MODULE_LENDS_GIL) : 0;
 }
 
 static __attribute__((noinline)) uint32_t add_deep(struct frames *frames)

@@ -19,7 +19,7 @@
 struct site_place {
 	uint64_t key; /* 0: empty; published last */
 	uint32_t site;
-	uint32_t lends_gil; /* of a place: it gave up Python's lock, and takes it again right after */
+	uint32_t what; /* of a place: enum module_what */
 };
 
 /* Zero in a forked child. */

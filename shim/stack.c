@@ -1,19 +1,20 @@
 /*
  * stack.c - the return addresses on the calling thread's stack.
  *
- * A frame pointer may be anything in a program that does not keep them, so nothing is read that does not
- * lie between the frame of our entry and the end of this thread's stack. On any other stack, of a
- * signal handler or of a coroutine, the direct caller is all there is.
+ * From frame to frame by the call frame information of each function; where there is none, as in code
+ * that was made at run time, by the frame pointer. That may be anything, and so may be a stack
+ * that was overwritten: nothing is read that does not lie between the frame of our entry and the
+ * end of this thread's stack. On any other stack, of a signal handler or of a coroutine, the direct
+ * caller is all there is.
  */
 #include "stack.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <unwind.h>
 
 #include "lock.h"
-#include "lookup.h"
+#include "unwind.h"
 
 /* The stack this thread was started on; high 0: not asked yet, low > high: not known. */
 static __thread struct {
@@ -40,73 +41,73 @@ static __attribute__((noinline)) void find_bounds(void)
 	errno = saved;
 }
 
-static inline bool is_code(uintptr_t address)
-{
-	return address >= 4096 && address < 1ull << 56 &&
-		(address < bounds.low || address >= bounds.high);
-}
-
-/* ---- where frame pointers lead nowhere: the unwinder of the program ---- */
-
-struct unwound {
-	uint64_t *addresses;
-	unsigned count;
-	const void *caller;
+/* A caller as it was when it called. */
+struct state {
+	uintptr_t address; /* it will be returned to */
+	uintptr_t stack;   /* its stack pointer then, and its frame pointer */
+	uintptr_t frame;
+	uintptr_t last;    /* the last word of the stack */
 };
 
-static _Unwind_Reason_Code (*unwind)(_Unwind_Trace_Fn, void *);
-static _Unwind_Ptr (*unwind_ip)(struct _Unwind_Context *);
-
-/* Frames of ours come first; the stack begins at the caller. */
-static _Unwind_Reason_Code take(struct _Unwind_Context *context, void *to)
+hot bool is_code(uintptr_t address)
 {
-	struct unwound *unwound = to;
-	uint64_t address = unwind_ip(context);
-
-	if (unwound->count == 0 && address != (uint64_t)unwound->caller)
-		return _URC_NO_REASON;
-	unwound->addresses[unwound->count++] = address;
-	return unwound->count < STACK_FRAMES && address ? _URC_NO_REASON : _URC_END_OF_STACK;
+	return address - 4096 < (1ull << 56) - 4096 && address - bounds.low >= bounds.high - bounds.low;
 }
 
-/* Where libgcc is loaded already; to load it would be to change the guest. */
-static bool find_unwinder(void)
+/* Only what lies above the stack pointer is looked at, and up the stack it goes. */
+hot bool is_on_stack(const struct state *state, uintptr_t address)
 {
-	static uint32_t state; /* 1 found, 2 not there */
-	struct lookup_module libgcc;
-
-	if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 0) {
-		bool found = lookup_module_with("_Unwind_Backtrace", &libgcc);
-
-		if (found) {
-			unwind = (__typeof__(unwind))lookup_in(&libgcc, "_Unwind_Backtrace");
-			unwind_ip = (__typeof__(unwind_ip))lookup_in(&libgcc, "_Unwind_GetIP");
-		}
-		__atomic_store_n(&state, unwind && unwind_ip ? 1 : 2, __ATOMIC_RELEASE);
-	}
-	return state == 1;
+	return address >= state->stack && address <= state->last && address % sizeof(uintptr_t) == 0;
 }
 
-static __attribute__((noinline)) unsigned walk_slowly(uint64_t addresses[STACK_FRAMES],
-	const void *caller)
-{
-	struct unwound unwound = { .addresses = addresses, .caller = caller };
+#define RAW __attribute__((no_sanitize("address", "thread")))
 
-	if (!find_unwinder())
-		return 1;
-	unwind(take, &unwound);
-	while (unwound.count > 1 && addresses[unwound.count - 1] == 0)
-		unwound.count--;
-	addresses[0] = (uint64_t)caller;
-	return unwound.count ? unwound.count : 1;
+/* By the frame pointer: a function that keeps one says nothing else. */
+RAW static inline bool by_frame(struct state *state)
+{
+	const uintptr_t *frame = (const uintptr_t *)state->frame;
+
+	if (unlikely(!is_on_stack(state, state->frame) || state->frame == state->last))
+		return false;
+	state->address = frame[1];
+	state->frame = frame[0];
+	state->stack = (uintptr_t)(frame + 2);
+	return true;
 }
 
-/* ---- frame pointers ---- */
-
-__attribute__((no_sanitize("address", "thread"))) unsigned stack_walk(
-	uint64_t addresses[STACK_FRAMES], const void *caller, const void *frame)
+RAW static bool by_rule(struct state *state, uint64_t rule)
 {
-	const uintptr_t *at = frame;
+	uintptr_t base = rule & UNWIND_BY_FRAME ? state->frame : state->stack;
+	uintptr_t end = base + (uintptr_t)(intptr_t)unwind_end(rule);
+	uintptr_t saved = end + (uintptr_t)(intptr_t)unwind_frame(rule);
+
+	if (!(rule & UNWIND_KNOWN))
+		return by_frame(state);
+	if (rule & UNWIND_LAST || !is_on_stack(state, end - sizeof(uintptr_t)) ||
+		(rule & UNWIND_FRAME_SAVED && !is_on_stack(state, saved)))
+		return false;
+	state->address = *(const uintptr_t *)(end - sizeof(uintptr_t));
+	if (rule & UNWIND_FRAME_SAVED)
+		state->frame = *(const uintptr_t *)saved;
+	state->stack = end;
+	return true;
+}
+
+/*
+ * A branch for the usual case, so that the processor goes ahead along the frame pointers while it
+ * still looks up the rule.
+ */
+hot bool step(struct state *state)
+{
+	/* The call, not what follows it: that may be another function. */
+	uint64_t rule = unwind_rule(state->address - 1);
+
+	return likely(rule == UNWIND_STANDARD) ? by_frame(state) : by_rule(state, rule);
+}
+
+RAW unsigned stack_walk(uint64_t addresses[STACK_FRAMES], const void *caller, const void *frame)
+{
+	struct state state = { .address = (uintptr_t)caller };
 	uintptr_t low = (uintptr_t)frame;
 	unsigned count = 1;
 
@@ -115,18 +116,10 @@ __attribute__((no_sanitize("address", "thread"))) unsigned stack_walk(
 		find_bounds();
 	if (low < bounds.low || low > bounds.high - 2 * sizeof(uintptr_t) || low % sizeof(uintptr_t))
 		return 1;
-	while (count < STACK_FRAMES) {
-		uintptr_t next = at[0];
-
-		/* Frames further out lie higher up. */
-		if (next <= low || next > bounds.high - 2 * sizeof(uintptr_t) ||
-			next % sizeof(uintptr_t))
-			break;
-		at = (const uintptr_t *)next;
-		low = next;
-		if (!is_code(at[1]))
-			break;
-		addresses[count++] = at[1];
-	}
-	return count > 1 ? count : walk_slowly(addresses, caller);
+	state.last = bounds.high - sizeof(uintptr_t);
+	state.stack = low + 2 * sizeof(uintptr_t);
+	state.frame = *(const uintptr_t *)low;
+	while (count < STACK_FRAMES && step(&state) && is_code(state.address))
+		addresses[count++] = state.address;
+	return count;
 }

@@ -10,8 +10,8 @@
 
 /*
  * The callers of the function whose frame is `frame` and that returns to `caller`, innermost first;
- * at least that one. Follows frame pointers where the program keeps them, within this thread's
- * own stack only, else asks the unwinder that the program has loaded. Never faults.
+ * at least that one. Stays within this thread's own stack, and never faults. `frame` is what
+ * __builtin_frame_address(0) is in there.
  */
 unsigned stack_walk(uint64_t addresses[STACK_FRAMES], const void *caller, const void *frame);
 

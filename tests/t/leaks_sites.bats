@@ -211,7 +211,7 @@ a_deep_leak() {
 	END
 }
 
-@test "native frames, by frame pointers" {
+@test "native frames" {
 	a_deep_leak
 	leaked --stack native -- ./deep
 	ask '.leaks[0].native[:4] | map(.function)' '["leaf","middle","upper","main"]'
@@ -239,16 +239,65 @@ a_deep_leak() {
 	done
 }
 
-@test "without frame pointers nothing faults" {
+@test "without frame pointers: by the call frame information" {
 	a_deep_leak -fomit-frame-pointer -O2
+	for how in "" thread; do
+		# shellcheck disable=SC2086
+		leaked --stack full -- ./deep $how
+		ask '.leaks[0].native[:3] | map([.function, .line])' '[["leaf",9],["middle",10],["upper",11]]'
+		ask ".leaks[0].native[3].function" "\"${how:-main}\""
+	done
+	for how in signal coroutine; do
+		leaked --stack full -- ./deep $how
+		ask '.leaks[0] | [.bytes, (.native | map(.function))]' '[4096,["leaf"]]'
+	done
+}
+
+@test "without any information nothing faults" {
+	a_deep_leak -fomit-frame-pointer -O2 -fno-asynchronous-unwind-tables -fno-unwind-tables
 	for how in "" thread signal coroutine; do
 		# shellcheck disable=SC2086
 		leaked --stack full -- ./deep $how
 		ask '.leaks[0] | [.bytes, .native[0].function]' '[4096,"leaf"]'
 	done
+	# With frame pointers they are enough.
+	a_deep_leak -O1 -fno-asynchronous-unwind-tables -fno-unwind-tables
+	leaked --stack full -- ./deep
+	ask '.leaks[0].native[:4] | map(.function)' '["leaf","middle","upper","main"]'
 }
 
-@test "without frame pointers, in a program that has loaded an unwinder" {
+@test "frames of odd shapes: large, aligned, of variable size, through C++ and qsort" {
+	cat >odd.cc <<-'END'
+		#include "cuda.h"
+		#include <alloca.h>
+		#include <stdlib.h>
+		#include <string.h>
+		#include <functional>
+		#define APART __attribute__((noinline))
+		static volatile char sink;
+		static void APART leaf() { unsigned long p; cuMemAlloc_v2(&p, 4096); sink = 1; }
+		static void APART large() { char room[100000]; memset(room, 1, sizeof room); leaf(); sink = room[7]; }
+		static void APART variable(int n) { char *room = (char *)alloca(n); memset(room, 1, n); large(); sink = room[1]; }
+		static void APART aligned(int n) { char __attribute__((aligned(64))) room[256]; memset(room, 1, n); variable(n); sink = room[3]; }
+		static int APART compare(const void *a, const void *b) { static int once; if (!once++) aligned(77); return *(int *)a - *(int *)b; }
+		static void APART sorted() { int all[3] = { 3, 1, 2 }; qsort(all, 3, sizeof(int), compare); sink = all[0]; }
+		struct Thrower { ~Thrower() { sink = 2; } };
+		static void APART guarded() { Thrower t; sorted(); sink = 3; }
+		int main() { start(); std::function<void()> f = [] { guarded(); sink = 4; }; f(); return 0; }
+	END
+	for flags in "-O2 -fomit-frame-pointer" "-O0" "-O3 -march=x86-64-v3" "-O2 -fno-omit-frame-pointer"; do
+		[ "$(uname -m)" = x86_64 ] || flags=${flags/-march=x86-64-v3/}
+		# shellcheck disable=SC2086
+		g++ -g $flags -fno-optimize-sibling-calls -I. -o odd odd.cc -L"$B/sim" -lcuda
+		leaked --stack native -- ./odd
+		echo "$flags: $(jq -c '.processes[0].leaks[0].native | map(.function)' r.json)"
+		ask '.leaks[0].native | map(.function // "" | split("(")[0]) |
+			[.[] | select(IN("leaf", "large", "variable", "aligned", "compare", "sorted", "guarded", "main"))]' \
+			'["leaf","large","variable","aligned","compare","sorted","guarded","main"]'
+	done
+}
+
+@test "a C++ program without frame pointers" {
 	cat >deep.cc <<-'END'
 		#include "cuda.h"
 		#include <vector>
@@ -307,10 +356,12 @@ a_python_leak() {
 
 @test "lines of Python, with and without its lock" {
 	a_python_leak <<<'for i in range(3): Trainer().step()'
-	for how in "" hold; do
-		for stack in python full; do
+	# Every version that is here.
+	for version in python3{,.8,.9,.10,.11,.12,.13,.14}; do
+		$version -c '' 2>/dev/null || continue
+		for how in "--stack python:" "--stack full:" "--stack full:hold"; do
 			# shellcheck disable=SC2086
-			leaked --stack $stack -- python3 train.py $how
+			leaked ${how%:*} -- $version train.py ${how#*:}
 			# Before 3.11 a method has no longer name than its own.
 			ask '.leaks | map([.count, (.python | map([(.file | split("/") | last), .line, (.function | split(".") | last)]))])' \
 				'[[3,[["train.py",7,"allocate"],["train.py",11,"step"],["train.py",16,"<module>"]]]]'
