@@ -5,6 +5,7 @@
  *	bench time LIVE        launches, cuMemGetInfo, pairs of allocation and free; with LIVE live ones,
  *	                       freed and made again from either end and at random
  *	bench threads N        pairs of N threads on one device, million pairs a second
+ *	bench stack DEPTH      pairs of a function that is DEPTH calls deep
  *	bench steps WHAT       between two breakpoints 100 calls of WHAT, a row of `calls`, for steps.c
  *	bench hold LIVE        makes LIVE allocations and waits for the end of its input
  *	bench init             cuInit and a context, and no more
@@ -225,6 +226,16 @@ static void time_threads(int threads)
 	printf("threads_%d %.2f\n", threads, best);
 }
 
+static __attribute__((noinline)) void pairs_at(long depth)
+{
+	if (depth > 1) {
+		pairs_at(depth - 1);
+		__asm__ volatile(""); /* no jump in place of the call */
+		return;
+	}
+	printf("pair_deep %.2f\n", least(pair, 20000));
+}
+
 static int steps(const char *name)
 {
 #if defined(__x86_64__)
@@ -274,6 +285,8 @@ int main(int argc, char **argv)
 		time_calls(number);
 	else if (strcmp(what, "threads") == 0)
 		time_threads(number);
+	else if (strcmp(what, "stack") == 0)
+		pairs_at(number);
 	else if (strcmp(what, "steps") == 0 && argc > 2)
 		return steps(argv[2]);
 	else if (strcmp(what, "hold") == 0)

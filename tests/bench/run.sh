@@ -94,6 +94,19 @@ for _ in $(seq "$runs"); do
 	done
 done
 
+# What a call site costs, against none (the column `bare`): the address, ten native frames from the call
+# to what called main, ten lines of Python.
+stacked() { CUWARD_STACK=$1 shim "${@:2}" | awk '{ print $2 }'; }
+for _ in $(seq "$runs"); do
+	none=$(stacked none "$bench" stack 4)
+	for stack in addr native; do
+		note bare stack_$stack "$none"
+		note shim stack_$stack "$(stacked $stack "$bench" stack 4)"
+	done
+	note bare stack_python "$(stacked none python3 tests/bench/stack.py)"
+	note shim stack_python "$(stacked python python3 tests/bench/stack.py)"
+done
+
 # Instructions of 100 calls, and system calls: none may be on the way.
 by_gcc=
 ! readelf -p .comment "$shim" | grep -q GCC: || by_gcc=instructions
@@ -172,6 +185,9 @@ for size in $sizes; do
 		row fresh_pair_${order}_$size ns added $((limit > 300 ? limit : 300))
 	done
 done
+row stack_addr ns added 5
+row stack_native ns added 60
+row stack_python ns added 1500
 for threads in 1 2 4; do
 	bar=
 	[ $threads != 2 ] || bar='>3'
