@@ -13,6 +13,7 @@ enum {
 	SAMPLES_LEAST = 8,   /* fewer prove nothing */
 	LIVE_LEAST = 4,
 	PARTS_RISING = 7,
+	WATCHED_LEAST = 4,   /* one of so many parts of the run: what only came at its end proves nothing */
 	IDLE_LEAST_S = 1,    /* without an allocation for longer than it was watched: it has stopped */
 };
 
@@ -111,6 +112,8 @@ struct report_growth report_growth_of(const struct ledger_view *view,
 	make_envelope(&curve);
 	first = curve.points[0].activity;
 	span = curve.points[curve.count - 1].activity - first;
+	if (span < view->header->activity / WATCHED_LEAST)
+		return growth;
 	first += span / WARM_UP;
 	span -= span / WARM_UP;
 	for (unsigned i = 0; i <= PARTS; i++)

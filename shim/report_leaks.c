@@ -263,12 +263,50 @@ static void judge(const struct ledger_view *view, struct leak_group *group)
 		group->growth = report_growth_find(view, group->site);
 }
 
+static bool same_leak(const struct leak_group *a, const struct leak_group *b)
+{
+	return a->api == b->api && a->part == b->part && a->kind == b->kind && a->device == b->device &&
+		a->verdict == b->verdict;
+}
+
+static void add_group(struct leak_group *to, const struct leak_group *from)
+{
+	to->bytes += from->bytes;
+	to->count += from->count;
+	if (from->first_ns > 0 && (to->first_ns == 0 || from->first_ns < to->first_ns))
+		to->first_ns = from->first_ns;
+}
+
+/* A loop that was unrolled, a function that was inlined twice: one line of source, one leak. */
+static void merge_lines(const struct ledger_view *view)
+{
+	static uint64_t sources[GROUPS_MAX];
+	unsigned kept = 0, k;
+
+	for (unsigned i = 0; i < group_count; i++) {
+		uint64_t source = report_site_source(view, groups[i].site);
+
+		for (k = 0; k < kept; k++)
+			if (sources[k] == source && same_leak(&groups[k], &groups[i]))
+				break;
+		if (k < kept) {
+			add_group(&groups[k], &groups[i]);
+			continue;
+		}
+		sources[kept] = source;
+		groups[kept++] = groups[i];
+	}
+	group_count = kept;
+}
+
 const struct leak_group *report_leak_groups(const struct ledger_view *view, unsigned *count)
 {
 	group_count = 0;
 	memset(group_index, 0, sizeof(group_index));
 	add_records(view);
 	add_all_marked(view);
+	if (view->symbols)
+		merge_lines(view);
 	for (unsigned i = 0; i < group_count; i++)
 		judge(view, &groups[i]);
 	sort_groups();

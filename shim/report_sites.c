@@ -235,6 +235,40 @@ uint64_t report_site_hash(const struct ledger_view *view, uint32_t site, uint64_
 	return hash;
 }
 
+/* A place without a line is itself only. */
+static uint64_t hash_source(uint64_t hash, const struct ledger_view *view,
+	const struct ledger_site *place)
+{
+	struct report_frame frames[REPORT_INLINED_MAX];
+	const char *note;
+	unsigned count = report_place_frames(view, place, frames, &note);
+
+	hash = report_hash_word(hash, report_site_path(view, place));
+	for (unsigned i = 0; i < count; i++) {
+		hash = report_hash_word(hash, frames[i].function ? frames[i].function : "");
+		hash = report_hash_word(hash, frames[i].file ? frames[i].file : "");
+		hash = hash_bytes(hash, &frames[i].line, sizeof(frames[i].line));
+	}
+	return frames[0].line ? hash : hash_bytes(hash, &place->offset, sizeof(place->offset));
+}
+
+uint64_t report_site_source(const struct ledger_view *view, uint32_t site)
+{
+	const struct ledger_site *frames[SITE_FRAMES_MAX];
+	uint64_t hash = REPORT_HASH_START;
+	unsigned count = report_site_frames(view, site, SITE_PYTHON, frames);
+
+	for (unsigned i = 0; i < count; i++) {
+		hash = report_hash_word(hash, report_site_file(frames[i]));
+		hash = report_hash_word(hash, report_site_function(frames[i]));
+		hash = hash_bytes(hash, &frames[i]->offset, sizeof(frames[i]->offset));
+	}
+	count = report_site_frames(view, site, SITE_PLACE, frames);
+	for (unsigned i = 0; i < count; i++)
+		hash = hash_source(hash, view, frames[i]);
+	return hash;
+}
+
 /* ---- JSON ---- */
 
 static void put_text(struct json *json, const char *key, const char *text)

@@ -40,6 +40,8 @@ unsigned report_place_frames(const struct ledger_view *view, const struct ledger
 
 /* The same for the same frames in every run of a program. */
 uint64_t report_site_hash(const struct ledger_view *view, uint32_t site, uint64_t hash);
+/* The same for the same lines of source, as far as they are known. */
+uint64_t report_site_source(const struct ledger_view *view, uint32_t site);
 uint64_t report_hash_word(uint64_t hash, const char *word);
 #define REPORT_HASH_START 0xcbf29ce484222325ull
 

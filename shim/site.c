@@ -242,14 +242,16 @@ uint32_t site_of_address(const void *address)
 	return place ? place->site : 0;
 }
 
-static void capture(struct frames *frames, const struct site_place *direct, const void *caller,
-	const void *frame)
+static void capture(struct frames *frames, const struct site_place *direct,
+	const void *caller, const void *frame)
 {
 	frames->addresses = 1;
 	frames->address[0] = (uint64_t)caller;
 	if (sites.native)
 		frames->addresses = stack_walk(frames->address, caller, frame);
-	frames->lines = sites.python ? python_walk(frames->line, direct && direct->what & MODULE_LENDS_GIL) : 0;
+	frames->lines = 0;
+	if (sites.python)
+		frames->lines = python_walk(frames->line, direct && direct->what & MODULE_LENDS_GIL);
 }
 
 static __attribute__((noinline)) uint32_t add_deep(struct frames *frames)

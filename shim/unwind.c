@@ -371,7 +371,8 @@ static bool find_row(struct row *row, const struct tables *tables)
 		return false;
 	place = in.at;
 	distance = read_bytes(&in, 4);
-	if (distance == 0 || distance > (uint64_t)(place - tables->begin) || !read_common(&common, place - distance, tables->end))
+	if (distance == 0 || distance > (uint64_t)(place - tables->begin) ||
+		!read_common(&common, place - distance, tables->end))
 		return false;
 	machine.location = read_pointer(&in, common.encoding, 0);
 	range = read_pointer(&in, common.encoding & 0x0f, 0);

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "map.h"
 #include "need.h"
 
 struct answer {
-	uint64_t offset;
 	unsigned count;
 	struct report_frame frames[REPORT_INLINED_MAX];
 };
@@ -27,6 +27,7 @@ struct module {
 	const char *note;
 	struct answer *answers;
 	size_t answer_count, answer_capacity;
+	struct map answer_of; /* offset -> number of its answer */
 };
 
 static struct module **modules;
@@ -224,13 +225,13 @@ static const struct answer *ask(struct module *module, uint64_t offset)
 	struct answer *answer;
 	Dwarf_Addr address;
 
-	for (size_t i = 0; i < module->answer_count; i++)
-		if (module->answers[i].offset == offset)
-			return &module->answers[i];
+	if (map_get(&module->answer_of, offset) != MAP_NONE)
+		return &module->answers[map_get(&module->answer_of, offset)];
+	map_set(&module->answer_of, offset, (uint32_t)module->answer_count);
 	module->answers = need_room(module->answers, module->answer_count, &module->answer_capacity,
 		sizeof(*answer));
 	answer = &module->answers[module->answer_count++];
-	*answer = (struct answer){ .offset = offset };
+	*answer = (struct answer){ 0 };
 	address = call_address(module, offset);
 	find_functions(module, address, answer);
 	if (answer->count == 0)
@@ -272,6 +273,7 @@ static void close_answers(struct module *module)
 			free((char *)module->answers[i].frames[k].file);
 		}
 	free(module->answers);
+	map_free(&module->answer_of);
 }
 
 void symbols_close(void)

@@ -65,8 +65,12 @@ verdicts() { ask '.leaks | map([.verdict, .count])' "$1"; }
 @test "marks: what came to stay between the first and the last" {
 	leaked 23 --leak marks --fail-on leak -- "$shapes" marks
 	ask '.leaks | map([.verdict, .count, .bytes, .native[0].function])' \
-		'[["leak",5,40960,"take_between"],["held",16,65536,"take"],["held",2,16384,"take_between"]]'
+		'[["leak",3,24576,"take_between"],["leak",2,16384,"take_between"],["held",9,36864,"take"],["held",7,28672,"take"],["held",2,16384,"take_between"]]'
 	ask '.marks | map([.name, .live, .live_bytes])' '[["begin",7,28672],["end",12,69632]]'
+	# By return address alone, whoever called.
+	leaked 23 --leak marks --stack addr --fail-on leak -- "$shapes" marks
+	ask '.leaks | map([.verdict, .count, .bytes, .native[0].function])' \
+		'[["leak",5,40960,"take_between"],["held",16,65536,"take"],["held",2,16384,"take_between"]]'
 	[[ $output == *"leaked 40 KiB in 5 allocations between its first and last mark:"* ]]
 	leaked 0 --leak marks --fail-on leak -- "$shapes" one_mark
 	ask '.findings | map(.code) | index("too-few-marks") != null' true
