@@ -20,8 +20,8 @@ static inline uint64_t quota_used(const uint64_t *word)
 	return __atomic_load_n(word, __ATOMIC_RELAXED) & WORD_BYTES_MASK;
 }
 
-/* Take bytes if the sum stays within limit (BYTES_NONE: no limit). False: nothing was taken. */
-static inline bool quota_take(uint64_t *word, uint64_t bytes, uint64_t limit)
+/* Add bytes, and `marks` above them, if the sum stays within limit (BYTES_NONE: no limit). */
+static inline bool quota_add(uint64_t *word, uint64_t bytes, uint64_t limit, uint64_t marks)
 {
 	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
 	uint64_t used;
@@ -32,9 +32,15 @@ static inline bool quota_take(uint64_t *word, uint64_t bytes, uint64_t limit)
 		used = old & WORD_BYTES_MASK;
 		if (used + bytes > limit || used + bytes > WORD_BYTES_MASK)
 			return false;
-	} while (!__atomic_compare_exchange_n(word, &old, old + WORD_VERSION + bytes, true,
-		__ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(word, &old, old + marks + bytes, true, __ATOMIC_SEQ_CST,
+		__ATOMIC_RELAXED));
 	return true;
+}
+
+/* Take bytes. False: nothing was taken. */
+static inline bool quota_take(uint64_t *word, uint64_t bytes, uint64_t limit)
+{
+	return quota_add(word, bytes, limit, WORD_VERSION);
 }
 
 /*
@@ -43,18 +49,7 @@ static inline bool quota_take(uint64_t *word, uint64_t bytes, uint64_t limit)
  */
 static inline bool quota_raise(uint64_t *word, uint64_t bytes, uint64_t limit)
 {
-	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
-	uint64_t used;
-
-	if (bytes > QUOTA_REQUEST_MAX)
-		return false;
-	do {
-		used = old & WORD_BYTES_MASK;
-		if (used + bytes > limit || used + bytes > WORD_BYTES_MASK)
-			return false;
-	} while (!__atomic_compare_exchange_n(word, &old, old + WORD_VERSION + WORD_ASKING + bytes, true,
-		__ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-	return true;
+	return quota_add(word, bytes, limit, WORD_VERSION + WORD_ASKING);
 }
 
 static inline void quota_settle(uint64_t *word)
