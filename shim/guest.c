@@ -14,6 +14,7 @@
 
 #include "bypass.h"
 #include "growth.h"
+#include "gputime.h"
 #include "group.h"
 #include "limit.h"
 #include "log.h"
@@ -114,6 +115,7 @@ static void forget(void)
 	ledger_forget();
 	share_forget();
 	group_forget();
+	gputime_forget();
 	site_forget();
 	growth_forget();
 	lookup_forget();

@@ -4,6 +4,9 @@
  * One row a call. The expressions are evaluated after a success only: a failed call may have been
  * given anything.
  */
+#include <string.h>
+
+#include "gputime.h"
 #include "traced.h"
 
 struct copy {
@@ -12,7 +15,7 @@ struct copy {
 };
 
 static __attribute__((noinline)) CUresult traced_copy(enum call call, CUresult result,
-	uint64_t began_ns, uint64_t stream, struct copy copy)
+	uint64_t began_ns, uint64_t stream, struct copy copy, const struct gputime *time)
 {
 	struct event_copy event = {
 		.thread = guest_trace_key(guest_thread()), .api = call, .direction = copy.direction,
@@ -22,6 +25,7 @@ static __attribute__((noinline)) CUresult traced_copy(enum call call, CUresult r
 
 	trace_define_api(guest.key, call);
 	trace_copy(&event);
+	gputime_close(time, event.correlation, result);
 	return result;
 }
 
@@ -64,16 +68,24 @@ static uint64_t batch_volume(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t co
 	return volume;
 }
 
+/* How long the others take, their duration says. Known when this is compiled. */
+#define IS_ASYNC(name) (strstr(name, "Async") != NULL)
+
 #define COPY(name, way, size, stream) \
 	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
 	{ \
-		uint64_t cw_began_ns = guest_clock_ns(); \
-		CUresult cw_result = real.name ARGS_##name; \
+		const uint64_t cw_stream = stream; \
 		struct copy cw_copy = { DIRECTION_UNKNOWN, 0 }; \
+		struct gputime cw_time; \
+		uint64_t cw_began_ns; \
+		CUresult cw_result; \
 \
+		gputime_open(&cw_time, IS_ASYNC(#name) ? cw_stream : 0); \
+		cw_began_ns = guest_clock_ns(); \
+		cw_result = real.name ARGS_##name; \
 		if (cw_result == CUDA_SUCCESS) \
 			cw_copy = (struct copy){ way, size }; \
-		return traced_copy(CALL_##name, cw_result, cw_began_ns, stream, cw_copy); \
+		return traced_copy(CALL_##name, cw_result, cw_began_ns, cw_stream, cw_copy, &cw_time); \
 	} \
 	CUresult on_##name PARAMS_##name \
 	{ \

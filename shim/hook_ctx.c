@@ -4,6 +4,7 @@
  * A context takes its linear, pitched, managed and pinned memory, its streams, events and modules
  * with it. Stream-ordered and physical memory stays.
  */
+#include "gputime.h"
 #include "grant.h"
 #include "overhead.h"
 #include "traced.h"
@@ -97,6 +98,7 @@ static void dying_open(struct dying *dying, enum call call, CUcontext context)
 {
 	struct ledger_record record;
 
+	gputime_last_look(context);
 	dying->context = context;
 	dying->call = call;
 	dying->began_ns = traced_begin();
@@ -114,6 +116,7 @@ static CUresult dying_close(struct dying *dying, CUresult result, bool gone)
 {
 	release_close(&dying->release, gone || result != CUDA_SUCCESS ? result : CUDA_ERROR_UNKNOWN);
 	if (gone) {
+		gputime_gone(dying->context);
 		grant_sweep(dying->context, dying->epoch);
 		trace_context_event(OBJECT_DESTROYED, dying->device, dying->context);
 	} else {
@@ -210,6 +213,7 @@ static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 	if (!reset &&
 	    (real.cuDevicePrimaryCtxGetState(handle, &flags, &active) != CUDA_SUCCESS || active))
 		return;
+	gputime_gone(context);
 	grant_object_open(&release, OBJECT_CONTEXT, (uint64_t)context);
 	release_close(&release, CUDA_SUCCESS);
 	grant_sweep(context, epoch);
@@ -221,8 +225,10 @@ static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 	{ \
 		uint64_t cw_began_ns = traced_begin(); \
 		uint32_t cw_epoch = grant_sweep_epoch(); \
-		CUresult cw_result = real.name ARGS_##name; \
+		CUresult cw_result; \
 \
+		gputime_look(); \
+		cw_result = real.name ARGS_##name; \
 		if (cw_result == CUDA_SUCCESS) \
 			sweep_primary(dev, cw_epoch, reset); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \

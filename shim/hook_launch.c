@@ -3,6 +3,7 @@
  * only passes.
  */
 #include "capture.h"
+#include "gputime.h"
 #include "graph_memory.h"
 #include "names.h"
 #include "traced.h"
@@ -16,7 +17,7 @@ struct launch {
 };
 
 static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult result,
-	uint64_t began_ns, const struct launch *launch)
+	uint64_t began_ns, const struct launch *launch, const struct gputime *time)
 {
 	struct event_launch event = {
 		.thread = guest_trace_key(guest_thread()), .api = call, .device = traced_device(),
@@ -30,6 +31,7 @@ static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult
 
 	trace_define_api(guest.key, call);
 	trace_launch(&event);
+	gputime_close(time, event.correlation, result);
 	return result;
 }
 
@@ -37,10 +39,15 @@ static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult
 #define LAUNCH(name, ...) \
 	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
 	{ \
-		uint64_t cw_began_ns = guest_clock_ns(); \
-		CUresult cw_result = real.name ARGS_##name; \
+		const struct launch cw_launch = { __VA_ARGS__ }; \
+		struct gputime cw_time; \
+		uint64_t cw_began_ns; \
+		CUresult cw_result; \
 \
-		return traced_launch(CALL_##name, cw_result, cw_began_ns, &(struct launch){ __VA_ARGS__ }); \
+		gputime_open(&cw_time, cw_launch.stream); \
+		cw_began_ns = guest_clock_ns(); \
+		cw_result = real.name ARGS_##name; \
+		return traced_launch(CALL_##name, cw_result, cw_began_ns, &cw_launch, &cw_time); \
 	} \
 	CUresult on_##name PARAMS_##name \
 	{ \
@@ -50,33 +57,42 @@ static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult
 #define SHAPE \
 	.grid = { gridDimX, gridDimY, gridDimZ }, .block = { blockDimX, blockDimY, blockDimZ }, \
 	.shared_bytes = sharedMemBytes, .function = f
+/* The driver answers to a launch without a configuration. */
+static const CUlaunchConfig no_config;
+#define CONFIG (config ? config : &no_config)
 #define CONFIG_SHAPE \
-	.grid = { config->gridDimX, config->gridDimY, config->gridDimZ }, \
-	.block = { config->blockDimX, config->blockDimY, config->blockDimZ }, \
-	.shared_bytes = config->sharedMemBytes, .function = f
+	.grid = { CONFIG->gridDimX, CONFIG->gridDimY, CONFIG->gridDimZ }, \
+	.block = { CONFIG->blockDimX, CONFIG->blockDimY, CONFIG->blockDimZ }, \
+	.shared_bytes = CONFIG->sharedMemBytes, .function = f
 
 LAUNCH(cuLaunchKernel, SHAPE, .stream = traced_stream(hStream, false))
 LAUNCH(cuLaunchKernel_ptsz, SHAPE, .stream = traced_stream(hStream, true))
 LAUNCH(cuLaunchCooperativeKernel, SHAPE, .stream = traced_stream(hStream, false))
 LAUNCH(cuLaunchCooperativeKernel_ptsz, SHAPE, .stream = traced_stream(hStream, true))
-LAUNCH(cuLaunchKernelEx, CONFIG_SHAPE, .stream = traced_stream(config->hStream, false))
-LAUNCH(cuLaunchKernelEx_ptsz, CONFIG_SHAPE, .stream = traced_stream(config->hStream, true))
+LAUNCH(cuLaunchKernelEx, CONFIG_SHAPE, .stream = traced_stream(CONFIG->hStream, false))
+LAUNCH(cuLaunchKernelEx_ptsz, CONFIG_SHAPE, .stream = traced_stream(CONFIG->hStream, true))
 LAUNCH(cuLaunch, .grid = { 1, 1, 1 }, .function = f, .stream = 1)
 LAUNCH(cuLaunchGrid, .grid = { grid_width, grid_height, 1 }, .function = f, .stream = 1)
 LAUNCH(cuLaunchGridAsync, .grid = { grid_width, grid_height, 1 }, .function = f,
 	.stream = traced_stream(hStream, false))
+/* Streams of several devices: none of them is the current one's, and none is timed. */
 LAUNCH(cuLaunchCooperativeKernelMultiDevice, .grid = { numDevices, 1, 1 })
 
 /* A graph may allocate. On a capturing stream it becomes part of another one, and does not. */
 #define GRAPH_LAUNCH(name, exec, per_thread) \
 	static CUresult launch_##name PARAMS_##name \
 	{ \
-		uint64_t cw_began_ns = traced_begin(); \
-		CUresult cw_result = real.name ARGS_##name; \
 		struct launch cw_launch = { .stream = traced_stream(hStream, per_thread) }; \
+		struct gputime cw_time; \
+		uint64_t cw_began_ns; \
+		CUresult cw_result; \
 \
-		return unlikely(cw_began_ns) ? \
-			traced_launch(CALL_##name, cw_result, cw_began_ns, &cw_launch) : cw_result; \
+		if (likely(!trace_on)) \
+			return real.name ARGS_##name; \
+		gputime_open(&cw_time, cw_launch.stream); \
+		cw_began_ns = guest_clock_ns(); \
+		cw_result = real.name ARGS_##name; \
+		return traced_launch(CALL_##name, cw_result, cw_began_ns, &cw_launch, &cw_time); \
 	} \
 	CUresult on_##name PARAMS_##name \
 	{ \

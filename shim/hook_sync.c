@@ -1,6 +1,7 @@
 /*
  * hook_sync.c - calls that wait for the GPU.
  */
+#include "gputime.h"
 #include "pool.h"
 #include "traced.h"
 
@@ -26,6 +27,7 @@ static __attribute__((noinline)) CUresult traced_sync(enum call call, CUresult r
 \
 		if (guest.policy.pools_reserved) \
 			pool_look_everywhere(); \
+		gputime_look(); \
 		return cw_began_ns ? traced_sync(CALL_##name, cw_result, cw_began_ns, handle) : cw_result; \
 	} \
 	CUresult on_##name PARAMS_##name \

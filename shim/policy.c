@@ -80,6 +80,17 @@ static bool read_on_limit(struct policy *policy, char *why, size_t why_bytes)
 			why_bytes);
 }
 
+static bool read_gpu_time(struct policy *policy, char *why, size_t why_bytes)
+{
+	const char *text = settings_get(SETTING_gpu_time);
+	char *end;
+	unsigned long every = strtoul(text, &end, 10);
+
+	policy->gpu_time = every;
+	return (*text >= '0' && *text <= '9' && !*end && every <= 1000000) ||
+		unknown_word(SETTING_gpu_time, "a number: 0 for none, N for every Nth", why, why_bytes);
+}
+
 bool policy_read(struct policy *policy, struct kind_limit kinds[KIND_COUNT], char *why,
 	size_t why_bytes)
 {
@@ -96,7 +107,7 @@ bool policy_read(struct policy *policy, struct kind_limit kinds[KIND_COUNT], cha
 	policy->pools_reserved = is(SETTING_pools, "reserved");
 	if (!policy->pools_reserved && !is(SETTING_pools, "live"))
 		return unknown_word(SETTING_pools, "live or reserved", why, why_bytes);
-	if (!read_on_limit(policy, why, why_bytes))
+	if (!read_on_limit(policy, why, why_bytes) || !read_gpu_time(policy, why, why_bytes))
 		return false;
 	if (is(SETTING_overhead, "charge"))
 		policy->overhead = OVERHEAD_CHARGE;

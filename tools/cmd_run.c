@@ -17,6 +17,7 @@ enum {
 	OPTION_JOB_MEMORY = 256,
 	OPTION_ON_LIMIT,
 	OPTION_OVERHEAD,
+	OPTION_GPU_TIME,
 	OPTION_LEAK,
 	OPTION_SUPPRESSIONS,
 	OPTION_STACK,
@@ -50,6 +51,8 @@ static const struct argp_option options[] = {
 	{ "error-exitcode", OPTION_ERROR_EXITCODE, "N", 0, "exit with N instead of 23 or 25", 2 },
 	{ "trace", OPTION_TRACE, "DIR", OPTION_ARG_OPTIONAL,
 	  "record an LTTng trace of the command and its children", 3 },
+	{ "gpu-time", OPTION_GPU_TIME, "N", OPTION_ARG_OPTIONAL,
+	  "time kernels and copies on the GPU with events, one in N (default each)", 3 },
 	{ "report", OPTION_REPORT, "FILE", 0,
 	  "write a JSON report; %p pid, %t start time, %h host, %u user", 3 },
 	{ "label", OPTION_LABEL, "K=V", 0, "carried into reports and traces", 3 },
@@ -136,6 +139,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case OPTION_ERROR_EXITCODE: run->error_exitcode = parse_exitcode(state, text); break;
 	case OPTION_TRACE: run->trace_to = text ? text : ""; break;
 	case OPTION_SIM: run->sim = text ? text : ""; break;
+	case OPTION_GPU_TIME: set_value(run, SETTING_gpu_time, text ? text : "1"); break;
 	case OPTION_DRY_RUN: run->dry_run = true; break;
 	case ARGP_KEY_ARG:
 		run->argv = state->argv + state->next - 1;

@@ -529,6 +529,11 @@ bool ctf_take(struct ctf_stream *stream, struct event *event)
 	event->type = stream->class->type;
 	event->source = stream->trace->source;
 	event->time_ns = stream->time_ns;
+	/* Moments of the trace's own clock, as the guest read it. */
+	if (event->type == EVENT_gpu && stream->packet.class->clock_counts_ns) {
+		event->gpu.begin_ns += stream->packet.class->clock_base_ns;
+		event->gpu.end_ns += stream->packet.class->clock_base_ns;
+	}
 	event->host = stream->trace->host;
 	stream->last_ns = stream->time_ns;
 	return true;

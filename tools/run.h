@@ -38,6 +38,7 @@
 	X(stack, "CUWARD_STACK", "--stack", "addr") \
 	X(fail_on, "CUWARD_FAIL_ON", "--fail-on", NULL) \
 	X(report, "CUWARD_REPORT", "--report", NULL) \
+	X(gpu_time, "CUWARD_GPU_TIME", "--gpu-time", "0") \
 	X(label, "CUWARD_LABEL", "--label", NULL) \
 	X(log, "CUWARD_LOG", "-q, -v", "error")
 

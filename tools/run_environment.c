@@ -137,7 +137,8 @@ static int name_job(struct run *run)
 /* ---- the plan ---- */
 
 static const enum run_setting passed_on[] = { SETTING_memory, SETTING_job_memory, SETTING_gpu,
-	SETTING_on_limit, SETTING_overhead, SETTING_leak, SETTING_stack, SETTING_label, SETTING_log };
+	SETTING_on_limit, SETTING_overhead, SETTING_leak, SETTING_stack, SETTING_gpu_time,
+	SETTING_label, SETTING_log };
 
 /* Is it this run that the job's limit was given to? An outer run's binds us too, as part of that. */
 static bool limits_a_job(const struct run *run)

@@ -143,6 +143,18 @@ static int check_overhead(struct run *run, enum run_setting setting)
 	return check_word(run, setting, known, later);
 }
 
+static int check_gpu_time(struct run *run, enum run_setting setting)
+{
+	const char *text = run->values[setting].text;
+
+	if (strspn(text, "0123456789") != strlen(text) || strlen(text) > 6 || !*text)
+		return refuse(run, setting, "a number N: every Nth is timed");
+	if (strcmp(text, "0") != 0 && !run->trace_to &&
+		strcmp(run->values[setting].source, "command line") == 0)
+		return refuse(run, setting, "what is timed goes into a trace: add --trace");
+	return 0;
+}
+
 static int check_leak(struct run *run, enum run_setting setting)
 {
 	static const char *const known[] = { "exit", "growth", "marks", "off", NULL };
@@ -276,6 +288,7 @@ static int (*const checks[SETTING_COUNT])(struct run *run, enum run_setting sett
 	[SETTING_on_limit] = check_on_limit,
 	[SETTING_overhead] = check_overhead,
 	[SETTING_leak] = check_leak,
+	[SETTING_gpu_time] = check_gpu_time,
 	[SETTING_suppressions] = check_suppressions,
 	[SETTING_stack] = check_stack,
 	[SETTING_fail_on] = check_fail_on,

@@ -164,7 +164,8 @@ enum cuward_direction {
  * CPU, so it began at (time of event - duration_ns). `result` is the CUresult.
  * `live_bytes`: bytes charged on the device after the event. `site`: see `site`; 0 is unknown.
  * Streams are handles as the driver knows them, 1 the legacy and 2 the per-thread default stream.
- * `correlation` counts launches and copies in a process; joins `launch`/`copy` with `gpu`.
+ * `correlation` counts launches and copies in a process; joins `launch`/`copy` with `gpu`, whose
+ * begin_ns and end_ns are moments of CLOCK_MONOTONIC, the clock of the trace.
  */
 #define CUWARD_EVENTS(X, F) \
 	X(process, F(u32, process) F(u32, pid) F(u32, ppid) F(u32, uid) F(u32, pid_ns) F(u32, image) \

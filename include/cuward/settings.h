@@ -35,6 +35,8 @@
 	  "write a JSON report to this file (%p pid, %t start time, %h host, %u user)") \
 	X(trace, "CUWARD_TRACE", "0", \
 	  "1: emit LTTng tracepoints to the session daemon that LTTNG_HOME or the user has") \
+	X(gpu_time, "CUWARD_GPU_TIME", "0", \
+	  "time kernels and copies on the GPU, one in N; 0: none. With CUWARD_TRACE only") \
 	X(label, "CUWARD_LABEL", "", \
 	  "K=V pairs, comma separated, carried into reports and traces") \
 	X(log, "CUWARD_LOG", "error", \

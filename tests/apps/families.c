@@ -458,6 +458,35 @@ static void captured(void)
 	OK(cuStreamDestroy_v2(stream));
 }
 
+static void captured_nodes(void)
+{
+	static const char ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
+		".visible .entry nothing() { ret; }\n";
+	CUdeviceptr pointer;
+	CUfunction function;
+	CUgraphExec exec;
+	CUmodule module;
+	CUstream stream;
+	CUgraph graph;
+	size_t count;
+
+	OK(cuModuleLoadData(&module, ptx));
+	OK(cuModuleGetFunction(&function, module, "nothing"));
+	OK(cuMemAlloc_v2(&pointer, MiB));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	OK(cuMemsetD8Async(pointer, 0, MiB, stream));
+	OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+	OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphGetNodes(graph, NULL, &count));
+	printf("%zu nodes\n", count);
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	OK(cuGraphLaunch(exec, stream));
+	OK(cuStreamSynchronize(stream));
+	OK(cuMemFree_v2(pointer));
+}
+
 /* ---- what belongs to others ---- */
 
 static void external(void)
@@ -793,7 +822,7 @@ static const struct {
 	S(vmm_odd), S(exported_and_kept), S(vmm_export), S(vmm_importer), S(sparse), S(pool_cycles),
 	S(pool_importer), S(pool_export), S(three_paths),
 	S(vmm_orders), S(vmm_limit), S(vmm_context), S(multicast), S(import_own), S(arrays), S(mipmaps),
-	S(array_context), S(graph_memory), S(graph_freed_outside), S(captured), S(external), S(exporter),
+	S(array_context), S(graph_memory), S(graph_freed_outside), S(captured), S(captured_nodes), S(external), S(exporter),
 	S(ipc), S(ipc_charged), S(pool_reserved), S(pool_on_host), S(kinds), S(overhead), S(modules),
 	S(green), S(objects),
 #undef S

@@ -2,6 +2,7 @@
  * sim_event.c - events: the moment a stream gets somewhere.
  */
 #include "sim_graph.h"
+#include "sim_knobs.h"
 #include "sim_pool.h"
 #include "sim_stream.h"
 
@@ -118,7 +119,8 @@ CUresult sim_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hE
 		return CUDA_ERROR_CAPTURED_EVENT;
 	if (!complete(start) || !complete(end))
 		return CUDA_ERROR_NOT_READY;
-	*pMilliseconds = (float)((double)(int64_t)(end->when - start->when) / 1e6);
+	*pMilliseconds = (float)((double)(int64_t)(end->when - start->when) / 1e6 *
+				 (1 + (double)knobs.clock_ppm / 1e6));
 	return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,358 @@
+/*
+ * gputime.c - pools of event pairs, the tie between two clocks, and reading both without waiting.
+ */
+#include "gputime.h"
+
+#include <string.h>
+
+#include "share.h"
+#include "trace.h"
+
+#define CONTEXTS 32
+#define PAIRS 4096
+#define ANCHOR_EVERY_NS 100000000ull
+#define RATE_OVER_NS 1000000000ll /* two anchors this far apart tell the rate */
+#define ANCHOR_TRIES 200
+#define RESOLUTION_NS 500 /* of cuEventElapsedTime (driver manual) */
+#define LOOK_AT_MOST 8
+
+struct pair {
+	CUevent begin, end;
+	uint32_t correlation;
+};
+
+/* The GPU's clock read ours at that moment. */
+struct anchor {
+	CUevent event;
+	uint64_t cpu_ns;
+	uint32_t error_ns;
+};
+
+struct gpu_context {
+	CUcontext context;
+	CUstream stream; /* ours, idle but for anchors */
+	uint32_t lock;   /* of the two lists */
+	uint32_t busy;   /* somebody anchors or reads; others pass by */
+	uint64_t next_anchor_ns;
+	struct anchor now, base, spare;
+	double rate; /* our nanoseconds in one of the GPU's */
+	bool rate_known;
+	uint16_t free_count;
+	uint16_t first, pending_count; /* of the ring of pending pairs */
+	uint16_t free[PAIRS];
+	uint16_t pending[PAIRS];
+	struct pair pairs[PAIRS];
+};
+
+static struct {
+	PAGE_COLOUR(9);
+	uint32_t lock;
+	uint64_t asked; /* work that could have been timed: every Nth is */
+	struct gpu_context *contexts[CONTEXTS];
+} WHOLE_PAGES gpu;
+
+/* ---- contexts ---- */
+
+static struct gpu_context *find(CUcontext context)
+{
+	for (unsigned i = 0; i < CONTEXTS; i++) {
+		struct gpu_context *known = __atomic_load_n(&gpu.contexts[i], __ATOMIC_ACQUIRE);
+
+		if (known && known->context == context)
+			return known;
+	}
+	return NULL;
+}
+
+static void keep(struct gpu_context *fresh)
+{
+	lock_take(&gpu.lock);
+	for (unsigned i = 0; i < CONTEXTS; i++) {
+		if (!gpu.contexts[i]) {
+			__atomic_store_n(&gpu.contexts[i], fresh, __ATOMIC_RELEASE);
+			break;
+		}
+	}
+	lock_give_back(&gpu.lock);
+}
+
+static struct gpu_context *make(CUcontext context)
+{
+	struct gpu_context *fresh = share_private(sizeof(*fresh));
+
+	if (!fresh)
+		return NULL;
+	share_wipe_on_fork(&gpu, sizeof(gpu));
+	fresh->context = context;
+	fresh->rate = 1;
+	for (unsigned i = 0; i < PAIRS; i++)
+		fresh->free[i] = PAIRS - 1 - i;
+	fresh->free_count = PAIRS;
+	if (real.cuStreamCreate(&fresh->stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
+	    real.cuEventCreate(&fresh->now.event, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
+	    real.cuEventCreate(&fresh->base.event, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
+	    real.cuEventCreate(&fresh->spare.event, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
+		fresh->stream = NULL; /* known, and never timed */
+	keep(fresh);
+	return fresh;
+}
+
+/* Events belong to the context that is current, and only to a whole one. */
+static struct gpu_context *current(void)
+{
+	struct thread *thread = guest_thread();
+	struct gpu_context *known;
+	CUcontext owner;
+
+	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED) ||
+	    guest_current_device(thread, &owner) < 0 || thread->owner != thread->context)
+		return NULL;
+	known = find(thread->context);
+	if (!known)
+		known = make(thread->context);
+	return known && known->stream ? known : NULL;
+}
+
+/* ---- clocks ---- */
+
+static bool elapsed_ns(CUevent from, CUevent to, double *ns)
+{
+	float ms;
+	CUresult result = driver_has(CALL_cuEventElapsedTime_v2) ?
+		real.cuEventElapsedTime_v2(&ms, from, to) : real.cuEventElapsedTime(&ms, from, to);
+
+	*ns = ms * 1e6;
+	return result == CUDA_SUCCESS;
+}
+
+/*
+ * An event on an idle stream is done as soon as it is recorded. It happened between the moments before
+ * the call and after its first sight: half of that is the error.
+ */
+static bool anchor(struct gpu_context *context, struct anchor *to)
+{
+	uint64_t began = guest_clock_ns();
+	uint64_t ended;
+
+	if (real.cuEventRecord(to->event, context->stream) != CUDA_SUCCESS)
+		return false;
+	for (int i = 0; i < ANCHOR_TRIES; i++) {
+		if (real.cuEventQuery(to->event) == CUDA_SUCCESS) {
+			ended = guest_clock_ns();
+			to->cpu_ns = began + (ended - began) / 2;
+			to->error_ns = (ended - began) / 2;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void swap(struct anchor *a, struct anchor *b)
+{
+	struct anchor kept = *a;
+
+	*a = *b;
+	*b = kept;
+}
+
+/* Two anchors a second apart tell how fast the GPU's clock runs, to some millionths. */
+static void learn_rate(struct gpu_context *context)
+{
+	double gpu_ns;
+
+	if (!context->base.cpu_ns) {
+		swap(&context->base, &context->spare);
+		return;
+	}
+	if ((int64_t)(context->now.cpu_ns - context->base.cpu_ns) < RATE_OVER_NS ||
+	    !elapsed_ns(context->base.event, context->now.event, &gpu_ns) || gpu_ns < RATE_OVER_NS / 2)
+		return;
+	context->rate = (context->now.cpu_ns - context->base.cpu_ns) / gpu_ns;
+	context->rate_known = true;
+	swap(&context->base, &context->spare);
+}
+
+/* The lock `busy` is held. */
+static void anchor_again(struct gpu_context *context, uint64_t now)
+{
+	context->next_anchor_ns = now + ANCHOR_EVERY_NS;
+	if (!anchor(context, &context->spare))
+		return;
+	swap(&context->now, &context->spare); /* the spare one now is the one before */
+	learn_rate(context);
+}
+
+/* ---- reading ---- */
+
+static void tell(struct gpu_context *context, const struct pair *pair)
+{
+	struct event_gpu event = { .process = guest.key, .correlation = pair->correlation };
+	double since, length;
+
+	if (!elapsed_ns(pair->begin, pair->end, &length))
+		return;
+	/* Work from before the anchor: cuEventElapsedTime goes backwards as well. */
+	if (!elapsed_ns(context->now.event, pair->begin, &since))
+		return;
+	event.begin_ns = context->now.cpu_ns + (int64_t)(since * context->rate);
+	event.end_ns = event.begin_ns + (uint64_t)(length * context->rate);
+	/* Clocks drift by up to 100 millionths; a rate that was measured is wrong by some. */
+	event.error_ns = context->now.error_ns + RESOLUTION_NS +
+		(uint32_t)((since < 0 ? -since : since) / (context->rate_known ? 2e5 : 1e4));
+	trace_gpu(&event);
+}
+
+static bool take_pending(struct gpu_context *context, uint16_t *number)
+{
+	bool some;
+
+	lock_take(&context->lock);
+	some = context->pending_count > 0;
+	if (some) {
+		*number = context->pending[context->first];
+		context->first = (context->first + 1) % PAIRS;
+		context->pending_count--;
+	}
+	lock_give_back(&context->lock);
+	return some;
+}
+
+static void put_pending(struct gpu_context *context, uint16_t number)
+{
+	lock_take(&context->lock);
+	context->pending[(context->first + context->pending_count) % PAIRS] = number;
+	context->pending_count++;
+	lock_give_back(&context->lock);
+}
+
+static void put_free(struct gpu_context *context, uint16_t number)
+{
+	lock_take(&context->lock);
+	context->free[context->free_count++] = number;
+	lock_give_back(&context->lock);
+}
+
+/*
+ * Streams are independent: one that is long at work must not hide the others behind it, so what is not
+ * done goes to the end of the ring, and a whole round without success is the end of looking.
+ */
+static void read_some(struct gpu_context *context, unsigned at_most)
+{
+	unsigned misses = 0;
+	uint16_t number;
+
+	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED))
+		return;
+	while (at_most-- > 0 && misses < LOOK_AT_MOST && take_pending(context, &number)) {
+		CUresult result = real.cuEventQuery(context->pairs[number].end);
+
+		if (result == CUDA_ERROR_NOT_READY) {
+			put_pending(context, number);
+			misses++;
+			continue;
+		}
+		if (result == CUDA_SUCCESS)
+			tell(context, &context->pairs[number]);
+		put_free(context, number);
+	}
+}
+
+static void look(struct gpu_context *context, unsigned at_most)
+{
+	uint64_t now = guest_clock_ns();
+
+	if (!lock_try(&context->busy))
+		return;
+	if (now >= context->next_anchor_ns)
+		anchor_again(context, now);
+	read_some(context, at_most);
+	lock_give_back(&context->busy);
+}
+
+/* ---- around a call ---- */
+
+static bool take_free(struct gpu_context *context, uint16_t *number)
+{
+	bool some;
+
+	lock_take(&context->lock);
+	some = context->free_count > 0;
+	if (some)
+		*number = context->free[--context->free_count];
+	lock_give_back(&context->lock);
+	return some;
+}
+
+static bool ready(struct pair *pair)
+{
+	return (pair->begin || real.cuEventCreate(&pair->begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS) &&
+		(pair->end || real.cuEventCreate(&pair->end, CU_EVENT_DEFAULT) == CUDA_SUCCESS);
+}
+
+void gputime_open_slow(struct gputime *time, uint64_t stream)
+{
+	uint64_t number = __atomic_fetch_add(&gpu.asked, 1, __ATOMIC_RELAXED);
+	struct gpu_context *context;
+
+	if (number % guest.policy.gpu_time || !(context = current()))
+		return;
+	if (!context->now.cpu_ns)
+		look(context, 0);
+	if (!context->now.cpu_ns || !take_free(context, &time->pair))
+		return;
+	if (!ready(&context->pairs[time->pair]) ||
+	    real.cuEventRecord(context->pairs[time->pair].begin, (CUstream)stream) != CUDA_SUCCESS) {
+		put_free(context, time->pair);
+		return;
+	}
+	time->context = context;
+	time->stream = stream;
+}
+
+void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresult result)
+{
+	struct gpu_context *context = time->context;
+	struct pair *pair = &context->pairs[time->pair];
+
+	if (result != CUDA_SUCCESS ||
+	    real.cuEventRecord(pair->end, (CUstream)time->stream) != CUDA_SUCCESS) {
+		put_free(context, time->pair);
+		return;
+	}
+	pair->correlation = correlation;
+	put_pending(context, time->pair);
+	look(context, 4);
+}
+
+void gputime_look(void)
+{
+	struct gpu_context *context = trace_on && guest.policy.gpu_time ? current() : NULL;
+
+	if (context)
+		look(context, PAIRS);
+}
+
+/* ---- the end of a context ---- */
+
+void gputime_last_look(CUcontext context)
+{
+	struct gpu_context *known = guest.policy.gpu_time ? find(context) : NULL;
+	CUcontext now = NULL;
+
+	if (known && known->stream && real.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context)
+		look(known, PAIRS);
+}
+
+/* Its memory stays: another thread may stand in the middle of it. */
+void gputime_gone(CUcontext context)
+{
+	struct gpu_context *known = guest.policy.gpu_time ? find(context) : NULL;
+
+	if (known)
+		known->context = NULL;
+}
+
+void gputime_forget(void)
+{
+	memset(&gpu, 0, sizeof(gpu));
+}

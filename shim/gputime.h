@@ -1,0 +1,53 @@
+/*
+ * gputime.h - when work really ran on the GPU (`--gpu-time`): a pair of events around it.
+ *
+ * Pairs come from a bounded pool of the context and are recorded on the work's own stream; what they say
+ * is read later, by some other call that is traced, never by waiting. An event that was recorded on an
+ * idle stream of our own ties the GPU's clock to ours, again and again, so that drift is known.
+ *
+ * Nothing is recorded while a stream captures, in a green context, or when the pool is empty: such work
+ * has no `gpu` event.
+ */
+#ifndef CUWARD_GPUTIME_H
+#define CUWARD_GPUTIME_H
+
+#include <stdint.h>
+
+#include "driver.h"
+#include "guest.h"
+
+struct gputime {
+	struct gpu_context *context; /* NULL: not timed */
+	uint64_t stream;
+	uint16_t pair;
+};
+
+/* Work is about to be given to this stream (1 legacy, 2 per-thread), by a traced call. */
+void gputime_open_slow(struct gputime *time, uint64_t stream);
+/* It was, or was refused. */
+void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresult result);
+
+static inline void gputime_open(struct gputime *time, uint64_t stream)
+{
+	time->context = NULL;
+	if (unlikely(guest.policy.gpu_time && stream))
+		gputime_open_slow(time, stream);
+}
+
+static inline void gputime_close(const struct gputime *time, uint32_t correlation, CUresult result)
+{
+	if (unlikely(time->context))
+		gputime_close_slow(time, correlation, result);
+}
+
+/* Somebody waited for the GPU: much of what is pending is known now. */
+void gputime_look(void);
+
+/* The context is about to die, and its events with it; `gone` when it has. */
+void gputime_last_look(CUcontext context);
+void gputime_gone(CUcontext context);
+
+/* Forget everything, in a forked child whose kernel wipes nothing. */
+void gputime_forget(void);
+
+#endif
