@@ -174,7 +174,12 @@ static void array_close(struct array *array)
 
 void array_swept(struct array *array)
 {
-	if (array->descriptor.Flags & UNBACKED && !array->mipmap) {
+	unsigned i;
+
+	for (i = 0; i < ARRAY_SIZE(array->plane); i++)
+		if (array->plane[i])
+			object_delete(array->plane[i]);
+	if (array->descriptor.Flags & UNBACKED && !array->mipmap && !array->borrowed) {
 		sparse_forget(&array->object, NULL);
 		count_unbacked(array->object.context, false);
 	}
@@ -246,7 +251,7 @@ CUresult sim_cuArrayDestroy(CUarray hArray)
 {
 	struct array *array = object_get(KIND_array, hArray);
 
-	if (!array || array->mipmap)
+	if (!array || array->mipmap || array->borrowed)
 		return CUDA_ERROR_INVALID_HANDLE;
 	array_close(array);
 	return CUDA_SUCCESS;

@@ -12,6 +12,8 @@ struct array {
 	uint64_t pixel_bytes, row_bytes, bytes;
 	CUdeviceptr memory;    /* 0: sparse or mapped later */
 	struct mipmap *mipmap; /* it is a level of: borrowed */
+	bool borrowed;         /* it is a plane of another */
+	struct array *plane[3];
 };
 
 #define MIPMAP_LEVELS 20
@@ -45,7 +47,9 @@ struct texref {
 	int channels;
 	unsigned flags, anisotropy;
 	CUaddress_mode mode[3];
-	CUfilter_mode filter;
+	CUfilter_mode filter, mipmap_filter;
+	CUmipmappedArray mipmap;
+	float bias, clamp[2], border[4];
 };
 
 /* Bytes of a pixel times two, since planar formats have half bytes; 0: unknown format. */

@@ -8,6 +8,7 @@
 #include "sim_knobs.h"
 #include "sim_module.h"
 #include "sim_pool.h"
+#include "sim_semaphore.h"
 #include "sim_stream.h"
 
 #include <string.h>
@@ -168,8 +169,14 @@ static void sweep_one(struct object *object)
 	case KIND_stream:
 		stream_close((struct stream *)object);
 		break;
+	case KIND_event:
+		event_close((struct event *)object);
+		break;
 	case KIND_external:
 		external_close((struct external *)object);
+		break;
+	case KIND_semaphore:
+		semaphore_close((struct semaphore *)object);
 		break;
 	case KIND_array:
 		array_swept((struct array *)object);

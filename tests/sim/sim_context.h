@@ -29,6 +29,12 @@ struct context {
 	struct heap memory, low, managed, arrays, globals, host;
 };
 
+/* Somebody who wants to hear of errors. */
+struct listener {
+	struct object object;
+	struct device *device; /* NULL: of the log */
+};
+
 struct context *context_new(struct device *device);
 CUresult context_open(struct context **context, struct device *device, unsigned flags);
 void context_close(struct context *context);

@@ -187,3 +187,79 @@ BOX_CALL_ASYNC(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, BOX2)
 BOX_CALL_ASYNC(cuMemcpy3DAsync, CUDA_MEMCPY3D_v1, BOX3)
 BOX_CALL_ASYNC(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, BOX3)
 BOX_CALL_ASYNC(cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER, BOX3)
+
+/* ---- many boxes in one call: lengths are in elements of a byte, or of the array's format ---- */
+
+static bool operand_of(const CUmemcpy3DOperand *operand, CUmemorytype *type, CUarray *array,
+	CUdeviceptr *address, size_t at[3], size_t length[2], uint64_t *pixel)
+{
+	struct array *it;
+
+	if (operand->type == CU_MEMCPY_OPERAND_TYPE_POINTER) {
+		*type = CU_MEMORYTYPE_UNIFIED;
+		*address = operand->op.ptr.ptr;
+		length[0] = operand->op.ptr.rowLength;
+		length[1] = operand->op.ptr.layerHeight;
+		return true;
+	}
+	it = object_get(KIND_array, operand->op.array.array);
+	if (operand->type != CU_MEMCPY_OPERAND_TYPE_ARRAY || !it)
+		return false;
+	*type = CU_MEMORYTYPE_ARRAY;
+	*array = operand->op.array.array;
+	*pixel = larger(it->row_bytes / it->descriptor.Width, 1);
+	at[0] = operand->op.array.offset.x * *pixel;
+	at[1] = operand->op.array.offset.y;
+	at[2] = operand->op.array.offset.z;
+	return true;
+}
+
+static CUresult copy_one(const CUDA_MEMCPY3D_BATCH_OP *op, struct stream *stream)
+{
+	size_t from[3] = { 0 }, to[3] = { 0 }, from_length[2] = { 0 }, to_length[2] = { 0 };
+	CUDA_MEMCPY3D box = { .Height = op->extent.height, .Depth = op->extent.depth };
+	uint64_t pixel = 1;
+	CUresult result;
+
+	if (!op->extent.width || !op->extent.height || !op->extent.depth ||
+		!operand_of(&op->src, &box.srcMemoryType, &box.srcArray, &box.srcDevice, from,
+			from_length, &pixel) ||
+		!operand_of(&op->dst, &box.dstMemoryType, &box.dstArray, &box.dstDevice, to,
+			to_length, &pixel))
+		return CUDA_ERROR_INVALID_VALUE;
+	box.WidthInBytes = op->extent.width * pixel;
+	box.srcXInBytes = from[0], box.srcY = from[1], box.srcZ = from[2];
+	box.dstXInBytes = to[0], box.dstY = to[1], box.dstZ = to[2];
+	box.srcPitch = from_length[0] * pixel, box.srcHeight = from_length[1];
+	box.dstPitch = to_length[0] * pixel, box.dstHeight = to_length[1];
+	result = copy_box(&box);
+	if (result == CUDA_SUCCESS)
+		copy_timed(stream, copy_box_bytes(&box), false);
+	return result;
+}
+
+CUresult sim_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+	unsigned long long flags, CUstream hStream)
+{
+	size_t failed;
+
+	return sim_cuMemcpy3DBatchAsync(numOps, opList, &failed, flags, hStream);
+}
+
+CUresult sim_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx,
+	unsigned long long flags, CUstream hStream)
+{
+	struct stream *stream;
+	CUresult result = opList && numOps && !flags ? stream_of(hStream, &stream)
+						     : CUDA_ERROR_INVALID_VALUE;
+	size_t i;
+
+	if (result == CUDA_SUCCESS && stream->capture)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	for (i = 0; i < numOps && result == CUDA_SUCCESS; i++) {
+		result = copy_one(&opList[i], stream);
+		if (result != CUDA_SUCCESS && failIdx)
+			*failIdx = i;
+	}
+	return result;
+}

@@ -4,6 +4,7 @@
 #include "sim_graph.h"
 #include "sim_copy.h"
 #include "sim_module.h"
+#include "sim_semaphore.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ static void node_drop(struct node *node)
 {
 	if (node->type == CU_GRAPH_NODE_TYPE_GRAPH && node->is.child)
 		graph_delete(node->is.child);
+	node_drop_kept(node);
 	tails_drop(&node->needs);
 	object_delete(node);
 }
@@ -145,7 +147,7 @@ static bool clone_node(struct graph *clone, struct node *original, bool inner)
 	memcpy(&node->is, &original->is, sizeof(node->is));
 	if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		node->is.child = graph_clone(original->is.child, inner);
-	return true;
+	return node_copy_kept(node, original, inner);
 }
 
 struct graph *graph_clone(const struct graph *graph, bool inner)
@@ -287,6 +289,12 @@ static CUresult run_node(struct node *node)
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		return set_rect(node->is.set.dst, node->is.set.pitch, node->is.set.value,
 			node->is.set.elementSize, node->is.set.width, node->is.set.height);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return batch_run(NULL, node->kept, node->kept_count);
+	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+		return semaphores_run(node->type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT, node->kept,
+			node->kept_count);
 	default:
 		return CUDA_SUCCESS;
 	}
@@ -304,6 +312,8 @@ static uint64_t duration(struct node *node, CUresult *result)
 			node->is.set.width * node->is.set.height * node->is.set.elementSize);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return run(node->is.child, result);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return condition_body(node) ? run(condition_body(node), result) : 0;
 	default:
 		return node->ns;
 	}

@@ -28,7 +28,15 @@ struct node {
 		CUdeviceptr free;
 		CUevent event;
 		struct graph *child;
+		CUcontext batch_context;
+		struct {
+			CUgraphConditionalHandle handle;
+			CUgraphConditionalNodeType type;
+		} condition;
 	} is;
+	void *kept; /* a list of what the type needs: values, semaphores, bodies, attributes */
+	unsigned kept_count;
+	size_t kept_bytes; /* of each */
 };
 
 struct graph {
@@ -83,6 +91,25 @@ bool tails_set(struct tails *tails, struct node *const *nodes, size_t count);
 bool tails_add(struct tails *tails, struct node *node);
 bool tails_remove(struct tails *tails, const struct node *node);
 void tails_drop(struct tails *tails);
+
+/* ---- sim_graph_kept.c ---- */
+
+/* Let the node keep a copy of these. */
+CUresult node_keep(struct node *node, const void *items, unsigned count, size_t bytes);
+bool node_copy_kept(struct node *copy, const struct node *original, bool inner);
+void node_drop_kept(struct node *node);
+/* The body that a launch runs, or NULL. */
+struct graph *condition_body(const struct node *node);
+CUresult condition_set(struct node *node, CUDA_CONDITIONAL_NODE_PARAMS *params);
+/* A node of one of these types out of the parameters for all types. */
+CUresult kept_add(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+	size_t numDependencies, CUgraphNodeParams *params);
+
+/* ---- sim_value.c ---- */
+
+CUresult batch_check(const CUstreamBatchMemOpParams *ops, unsigned count);
+/* Without a stream there is nothing to wait on. */
+CUresult batch_run(struct stream *stream, const CUstreamBatchMemOpParams *ops, unsigned count);
 
 /* ---- sim_graph_memory.c ---- */
 

@@ -206,8 +206,12 @@ CUresult sim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 		return sim_cuGraphAddMemFreeNode(
 			phGraphNode, hGraph, dependencies, numDependencies, nodeParams->free.dptr);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return sim_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies,
+			(const void *)&nodeParams->memset, nodeParams->memset.ctx);
 	default:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return kept_add(
+			phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 	}
 }
 

@@ -257,3 +257,11 @@ CUresult sim_cuKernelGetLibrary(CUlibrary *pLib, CUkernel handle)
 	*pLib = (CUlibrary)kernel->library;
 	return CUDA_SUCCESS;
 }
+
+/* Functions that have one address everywhere: no image here has any. */
+CUresult sim_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+{
+	if (!object_get(KIND_library, library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return fptr && symbol ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+}

@@ -10,6 +10,7 @@
 #include "sim_knobs.h"
 #include "sim_module.h"
 #include "sim_pool.h"
+#include "sim_semaphore.h"
 #include "sim_stream.h"
 #include "sim_vmm.h"
 

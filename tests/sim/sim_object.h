@@ -25,6 +25,8 @@
 	X(pool, 1 << 12) \
 	X(physical, 1 << 20) \
 	X(external, 1 << 12) \
+	X(semaphore, 1 << 12) \
+	X(listener, 1 << 12) \
 	X(link, 1 << 12) \
 	X(user, 1 << 18) \
 	X(graph, 1 << 18) \

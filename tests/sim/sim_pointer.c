@@ -1,10 +1,14 @@
 /*
  * sim_pointer.c - what cuPointerGetAttribute tells about an address.
  */
+#include "sim_external.h"
+#include "sim_physical.h"
 #include "sim_host.h"
 #include "sim_pool.h"
 
 #include <string.h>
+
+#include <fcntl.h>
 
 static bool is_host(const struct found *found)
 {
@@ -171,5 +175,37 @@ CUresult sim_cuPointerSetAttribute(
 
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find(ptr, &found))
 		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* A descriptor of the bytes, as a network card would want it; the caller's to close. */
+CUresult sim_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
+	CUmemRangeHandleType handleType, unsigned long long flags)
+{
+	CUmemGenericAllocationHandle physical;
+	struct found found;
+	uint64_t start;
+	int fd = -1;
+
+	if (!handle || !size || dptr % 4096 || size % 4096 ||
+		handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags & ~1ull ||
+		!memory_find(dptr, &found) || !found.device ||
+		size > found.start + found.bytes - dptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (found.arena) {
+		pthread_mutex_lock(found.arena->lock);
+		fd = span_share(found.arena,
+			found.arena->table[(found.start - found.arena->base) / SIM_BLOCK], &start);
+		pthread_mutex_unlock(found.arena->lock);
+	} else if (sim_cuMemRetainAllocationHandle(&physical, (void *)dptr) == CUDA_SUCCESS) {
+		pthread_mutex_lock(&vmm_lock);
+		fd = physical_file(physical_get(physical));
+		pthread_mutex_unlock(&vmm_lock);
+		sim_cuMemRelease(physical);
+	}
+	fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+	if (fd < 0)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	*(int *)handle = fd;
 	return CUDA_SUCCESS;
 }

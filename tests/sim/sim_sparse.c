@@ -30,7 +30,7 @@ static struct object *resource_of(const CUarrayMapInfo *info)
 
 	if (info->resourceType == CU_RESOURCE_TYPE_ARRAY) {
 		array = object_get(KIND_array, info->resource.array);
-		return array && !array->mipmap ? &array->object : NULL;
+		return array && !array->mipmap && !array->borrowed ? &array->object : NULL;
 	}
 	if (info->resourceType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
 		return object_get(KIND_mipmap, info->resource.mipmap);

@@ -36,9 +36,17 @@ struct event {
 	uint64_t when; /* it is complete from then on, if also ... */
 	struct stream *stream;
 	uint64_t hosts;          /* ... so many of the stream's callbacks are done */
+	struct shared_event *shared; /* with other processes */
+	int shared_fd;
 	struct capture *capture; /* recorded by it, after ... */
 	struct tails tails;
 };
+
+/* The state of an event of several processes. All have the same clock. */
+struct shared_event {
+	sim_count recorded, when;
+};
+void event_close(struct event *event);
 
 /* A stream handle as a call got it: 0, 1 and 2 are default streams of the current context. */
 CUresult stream_of(CUstream handle, struct stream **stream);

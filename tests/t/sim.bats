@@ -107,6 +107,11 @@ truth() {
 	CUWARD_SIM_UNREADABLE=1 "$apps/sim_more"
 }
 
+@test "values, semaphores, nodes of every type, tiles, checkpoints" {
+	CUWARD_SIM_KERNEL_NS=slow=3000000000 "$apps/sim_values"
+	CUWARD_SIM_UNREADABLE=1 CUWARD_SIM_KERNEL_NS=slow=3000000000 "$apps/sim_values"
+}
+
 @test "modules" {
 	"$apps/sim_module"
 }
