@@ -111,6 +111,8 @@ static void add(int device, int64_t bytes)
 			sum = 0;
 	} while (!__atomic_compare_exchange_n(&on->ledger->overhead_bytes, &old, sum, true,
 		__ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	if ((uint64_t)sum > on->ledger->overhead_peak_bytes)
+		on->ledger->overhead_peak_bytes = sum;
 	if (guest.policy.overhead != OVERHEAD_SHOW)
 		grant_charge(device, sum - (old < 0 ? 0 : old));
 	else if (guest.slot)

@@ -222,14 +222,14 @@ void report_put_faults(struct json *json, const struct ledger_view *view)
 	json_close(json, ']');
 }
 
-/* What contexts and modules take, or what is untracked, on all devices together. */
+/* What contexts and modules took at most, or what is untracked, on all devices together. */
 static uint64_t device_sum(const struct ledger_header *header, unsigned finding)
 {
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < header->device_count && i < SLOT_DEVICES; i++) {
-		int64_t bytes = finding == FINDING_CONTEXT_OVERHEAD ? header->devices[i].overhead_bytes :
-			header->devices[i].untracked_bytes;
+		int64_t bytes = finding == FINDING_CONTEXT_OVERHEAD ?
+			(int64_t)header->devices[i].overhead_peak_bytes : header->devices[i].untracked_bytes;
 
 		sum += bytes > 0 ? bytes : 0;
 	}

@@ -101,7 +101,7 @@ enum cuward_end {
 	X(TRACE_UNAVAILABLE, "trace-unavailable", "tracing was asked for and could not start") \
 	X(DEEPBIND, "deepbind", "a library opened with RTLD_DEEPBIND: its calls may get around cuward") \
 	X(NAMESPACE, "namespace", "a library opened with dlmopen: its calls may get around cuward") \
-	X(CONTEXT_OVERHEAD, "context-overhead", "contexts and modules take memory of their own") \
+	X(CONTEXT_OVERHEAD, "context-overhead", "contexts and modules took memory of their own") \
 	X(UNTRACKED, "untracked", "the driver gives out more than anybody seen here asked for") \
 	X(POOL_RESERVED, "pool-reserved", "pools or graphs keep memory that was freed") \
 	X(GREEN_CONTEXT, "green-context", "a green context was destroyed before its streams") \

@@ -225,6 +225,7 @@ struct ledger_device {
 	uint64_t denied_bytes;
 	int64_t untracked_bytes; /* -1 unknown */
 	int64_t overhead_bytes;  /* of contexts and modules, -1 unknown */
+	uint64_t overhead_peak_bytes;
 	uint64_t charged_bytes;  /* part of the word that is in no record: overhead, idle pools */
 	uint32_t slot_device;    /* index of its word in the slot */
 	uint32_t reserved;

@@ -175,8 +175,8 @@ row launch ns added 8
 row launch_ex ns
 row launch_cooperative ns
 row mem_get_info ns
-row pair_0 ns added 60
-row pair_async ns added 120
+row pair_0 ns added 45
+row pair_async ns added 90
 for size in $sizes; do
 	for order in lifo fifo random; do
 		limit=180

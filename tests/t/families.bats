@@ -239,7 +239,7 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	taken=$((346 * MiB)) # in blocks of 2 MiB
 	story overhead
 	[ "$output" = "$((256 * MiB)) of $((256 * MiB))" ]
-	ask "$overhead" "[$taken,[\"contexts and modules take memory of their own: 346 MiB\"]]"
+	ask "$overhead" "[$taken,[\"contexts and modules took memory of their own: 346 MiB\"]]"
 	ask '.devices[0].untracked_bytes' 0
 	used $((256 * MiB)) $((256 * MiB))
 	CUWARD_OVERHEAD=charge story overhead
