@@ -16,6 +16,7 @@
 	X(mark, "name this moment in a process that runs with --leak marks") \
 	X(preflight, "") \
 	X(run, "run a command under limits, leak check and trace") \
+	X(stats, "tables of a trace: processes, devices, kernels, calls, copies, memory") \
 	X(timeline, "what the processes of a trace did on the GPUs, over time")
 
 #define X(name, summary) int cmd_##name(int argc, char **argv);

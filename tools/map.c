@@ -46,6 +46,29 @@ void map_set(struct map *map, uint64_t key, uint32_t value)
 	*entry = (struct map_entry){ key, value };
 }
 
+/* Entries behind a gap move into it, so that no search ends there too early. */
+uint32_t map_remove(struct map *map, uint64_t key)
+{
+	uint64_t mask = (1ull << map->bits) - 1, gap, at;
+	struct map_entry *entry = map->entries ? find(map, key) : NULL;
+	uint32_t value = entry ? entry->value : MAP_NONE;
+
+	if (value == MAP_NONE)
+		return MAP_NONE;
+	gap = (uint64_t)(entry - map->entries);
+	for (at = (gap + 1) & mask; map->entries[at].value != MAP_NONE; at = (at + 1) & mask) {
+		uint64_t home = map_mix(map->entries[at].key) & mask;
+
+		if (((at - home) & mask) >= ((at - gap) & mask)) {
+			map->entries[gap] = map->entries[at];
+			gap = at;
+		}
+	}
+	map->entries[gap].value = MAP_NONE;
+	map->used--;
+	return value;
+}
+
 void map_free(struct map *map)
 {
 	free(map->entries);

@@ -22,6 +22,8 @@ struct map {
 /* The value of key, MAP_NONE if it has none. */
 uint32_t map_get(const struct map *map, uint64_t key);
 void map_set(struct map *map, uint64_t key, uint32_t value);
+/* Returns the value it had, MAP_NONE if it had none. */
+uint32_t map_remove(struct map *map, uint64_t key);
 void map_free(struct map *map);
 
 /* Well mixed bits of a key; also to make one key of several numbers. */

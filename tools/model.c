@@ -246,7 +246,11 @@ static void feed_function(struct model *model, const struct event *event)
 
 static void feed_site(struct model *model, const struct event *event)
 {
-	model_touch(process_of(model, event, key_in(event, event->site.process)), event->time_ns);
+	const struct event_site *e = &event->site;
+	struct model_process *process = process_of(model, event, key_in(event, e->process));
+
+	model_touch(process, event->time_ns);
+	sites_name(&process->sites, e->site, e->frames);
 }
 
 static void feed_leak(struct model *model, const struct event *event)

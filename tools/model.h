@@ -10,6 +10,7 @@
 #define MODEL_H
 
 #include "event.h"
+#include "histogram.h"
 #include "map.h"
 #include "spans.h"
 
@@ -17,12 +18,44 @@ struct model_calls {
 	uint64_t count;
 	uint64_t errors; /* result was not CUDA_SUCCESS */
 	uint64_t ns;     /* on the CPU */
-	uint64_t longest_ns;
+	uint64_t longest_ns, shortest_ns;
+	struct histogram times;
+	struct model_code *codes; /* of the errors */
+	unsigned code_count;
+};
+
+struct model_code {
+	int32_t code;
+	uint64_t count;
 };
 
 struct model_copies {
 	uint64_t count;
 	uint64_t bytes;
+	uint64_t api_ns;
+	uint64_t timed, timed_bytes, gpu_ns; /* those with a time on the GPU */
+};
+
+/* What one place of the program has allocated and not freed. */
+struct model_site {
+	uint32_t id; /* 0: unknown places */
+	char *frames;
+	uint64_t live_bytes, live_count;
+	uint64_t peak_bytes, peak_count; /* when all of them together held most, on any device */
+	uint64_t allocs, bytes;          /* in all */
+	uint64_t epoch;                  /* of peak_bytes */
+};
+
+struct model_sites {
+	struct model_site *items;
+	size_t count, capacity;
+	struct map index_of;
+	struct map live;              /* pointer -> allocation */
+	struct model_live *lives;
+	size_t live_count, live_capacity;
+	uint32_t free_live;           /* list of unused ones, index + 1 */
+	uint64_t bytes, peak_bytes, epoch;
+	bool incomplete; /* more were live than are remembered */
 };
 
 struct model_work {
@@ -58,10 +91,17 @@ struct model_device {
 
 struct model_function {
 	char *name;
+	char *shown; /* set by whoever can demangle it; else NULL */
 	uint64_t launches;
 	uint64_t api_ns;
 	uint64_t timed; /* launches with a time on the GPU */
-	uint64_t gpu_ns, gpu_longest_ns;
+	uint64_t gpu_ns, gpu_longest_ns, gpu_shortest_ns;
+	uint64_t api_longest_ns, api_shortest_ns;
+	uint64_t queued_ns, queued_longest_ns; /* from the end of its launch to its begin on the GPU */
+	struct histogram gpu_times, api_times;
+	uint32_t grid[3], block[3]; /* of the first launch */
+	bool shapes_differ;
+	uint64_t lanes; /* bit i: launched on lane i; the highest bit for all from 63 on */
 };
 
 struct model_leaks {
@@ -106,6 +146,9 @@ struct model_process {
 	uint64_t gpu_timed, gpu_unmatched;
 	uint32_t gpu_error_ns;    /* the largest bound */
 	uint32_t threads;
+	struct model_sites sites;
+	uint64_t alloc_ns, alloc_bytes; /* of memory on devices: time of its allocs and frees */
+	uint64_t largest_refusal, refused_used, refused_limit; /* the largest, and what stood then */
 	bool leaks_known;
 	struct model_leaks leaks[VERDICT_COUNT];
 	uint64_t lost;            /* events, by its own word */
@@ -185,7 +228,31 @@ struct model_memory {
 };
 struct model_memory model_memory(const struct model_process *process);
 
-/* Launches by kernel name over all processes that are not hidden, busiest first; free() it. */
+/* Launches by kernel name over all processes that are not hidden, busiest first. */
 struct model_function *model_kernels(const struct model *model, size_t *count);
+void model_kernels_free(struct model_function *kernels, size_t count);
+
+/* Calls by name over all processes that are not hidden, most time first. */
+struct model_named_calls {
+	char *name; /* its number where it is not known */
+	struct model_calls calls;
+};
+struct model_named_calls *model_calls(const struct model *model, size_t *count);
+void model_calls_free(struct model_named_calls *calls, size_t count);
+
+/* Copies of a direction over all processes that are not hidden. */
+struct model_copies model_copies_sum(const struct model *model, unsigned direction);
+/* Bytes a second on the GPU, of the copies that have a time there. */
+uint64_t model_rate(const struct model_copies *copies);
+
+/* How much longer its processes were busy on a GPU than it was itself: they shared it. */
+uint64_t model_shared_ns(const struct model *model, size_t gpu);
+
+/* Call sites that hold memory, those that hold most at the peak first; free() it. */
+struct model_held {
+	size_t process; /* in model.processes */
+	const struct model_site *site;
+};
+struct model_held *model_held(const struct model *model, size_t *count);
 
 #endif

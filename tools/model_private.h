@@ -54,6 +54,14 @@ static inline struct model_calls *model_calls_of(struct model_process *process, 
 
 struct model_function *model_function_of(struct model_process *process, uint32_t id);
 
+/* ---- model_sites.c: who holds how much ---- */
+
+void sites_add(struct model_sites *sites, const struct event_alloc *e);
+void sites_remove(struct model_sites *sites, const struct event_free *e);
+void sites_name(struct model_sites *sites, uint32_t id, const char *frames);
+void sites_finish(struct model_sites *sites);
+void sites_free(struct model_sites *sites);
+
 /* A gpu event: join it with its launch or copy. */
 void model_time_gpu(struct model *model, struct model_process *process, const struct event *event);
 

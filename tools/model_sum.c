@@ -55,6 +55,11 @@ size_t model_only_pid(struct model *model, uint32_t pid)
 
 /* ---- kernels ---- */
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static uint64_t name_hash(const char *name)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
@@ -83,12 +88,30 @@ static struct model_function *find_kernel(struct map *index, struct model_functi
 
 static void add_kernel(struct model_function *sum, const struct model_function *one)
 {
+	if (!sum->launches || (one->launches && one->api_shortest_ns < sum->api_shortest_ns))
+		sum->api_shortest_ns = one->api_shortest_ns;
+	if (!sum->timed || (one->timed && one->gpu_shortest_ns < sum->gpu_shortest_ns))
+		sum->gpu_shortest_ns = one->gpu_shortest_ns;
+	sum->shown = sum->shown ? sum->shown : one->shown;
+	if (!sum->launches) {
+		memcpy(sum->grid, one->grid, sizeof(sum->grid));
+		memcpy(sum->block, one->block, sizeof(sum->block));
+	}
+	sum->shapes_differ |= one->shapes_differ || (one->launches &&
+		(memcmp(sum->grid, one->grid, sizeof(sum->grid)) != 0 ||
+		memcmp(sum->block, one->block, sizeof(sum->block)) != 0));
 	sum->launches = sum_saturated(sum->launches, one->launches);
 	sum->api_ns = sum_saturated(sum->api_ns, one->api_ns);
 	sum->timed = sum_saturated(sum->timed, one->timed);
 	sum->gpu_ns = sum_saturated(sum->gpu_ns, one->gpu_ns);
-	if (one->gpu_longest_ns > sum->gpu_longest_ns)
-		sum->gpu_longest_ns = one->gpu_longest_ns;
+	sum->queued_ns = sum_saturated(sum->queued_ns, one->queued_ns);
+	sum->gpu_longest_ns = larger(sum->gpu_longest_ns, one->gpu_longest_ns);
+	sum->api_longest_ns = larger(sum->api_longest_ns, one->api_longest_ns);
+	sum->queued_longest_ns = larger(sum->queued_longest_ns, one->queued_longest_ns);
+	/* Lanes of several processes are others; so this is how many streams, at least. */
+	sum->lanes |= one->lanes;
+	histogram_join(&sum->gpu_times, &one->gpu_times);
+	histogram_join(&sum->api_times, &one->api_times);
 }
 
 static int order(uint64_t a, uint64_t b)
@@ -99,9 +122,9 @@ static int order(uint64_t a, uint64_t b)
 static int compare_kernels(const void *left, const void *right)
 {
 	const struct model_function *a = left, *b = right;
-	int by_gpu = order(a->gpu_ns, b->gpu_ns), by_count = order(a->launches, b->launches);
+	int by_gpu = order(a->gpu_ns, b->gpu_ns), by_api = order(a->api_ns, b->api_ns);
 
-	return by_gpu ? by_gpu : by_count ? by_count : strcmp(a->name, b->name);
+	return by_gpu ? by_gpu : by_api ? by_api : strcmp(a->name, b->name);
 }
 
 struct model_function *model_kernels(const struct model *model, size_t *count)
@@ -125,4 +148,178 @@ struct model_function *model_kernels(const struct model *model, size_t *count)
 	map_free(&index);
 	qsort(kernels, *count, sizeof(*kernels), compare_kernels);
 	return kernels;
+}
+
+void model_kernels_free(struct model_function *kernels, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		histogram_free(&kernels[i].gpu_times);
+		histogram_free(&kernels[i].api_times);
+	}
+	free(kernels);
+}
+
+/* ---- calls ---- */
+
+static void add_codes(struct model_calls *sum, const struct model_calls *one)
+{
+	for (unsigned i = 0; i < one->code_count; i++) {
+		unsigned k = 0;
+
+		while (k < sum->code_count && sum->codes[k].code != one->codes[i].code)
+			k++;
+		if (k == sum->code_count) {
+			sum->codes = need(reallocarray(sum->codes, k + 1, sizeof(*sum->codes)));
+			sum->codes[sum->code_count++] = (struct model_code){ one->codes[i].code, 0 };
+		}
+		sum->codes[k].count += one->codes[i].count;
+	}
+}
+
+static void add_calls(struct model_calls *sum, const struct model_calls *one)
+{
+	if (!sum->count || one->shortest_ns < sum->shortest_ns)
+		sum->shortest_ns = one->shortest_ns;
+	sum->count = sum_saturated(sum->count, one->count);
+	sum->errors = sum_saturated(sum->errors, one->errors);
+	sum->ns = sum_saturated(sum->ns, one->ns);
+	sum->longest_ns = larger(sum->longest_ns, one->longest_ns);
+	histogram_join(&sum->times, &one->times);
+	add_codes(sum, one);
+}
+
+static struct model_named_calls *find_calls(struct map *index, struct model_named_calls *calls,
+	size_t *count, const char *name)
+{
+	uint64_t hash = name_hash(name);
+	uint32_t at;
+
+	while ((at = map_get(index, hash)) != MAP_NONE && strcmp(calls[at].name, name) != 0)
+		hash++;
+	if (at == MAP_NONE) {
+		at = (uint32_t)(*count)++;
+		calls[at].name = need_copy(name);
+		map_set(index, hash, at);
+	}
+	return &calls[at];
+}
+
+static int compare_calls(const void *left, const void *right)
+{
+	const struct model_named_calls *a = left, *b = right;
+	int by_ns = order(a->calls.ns, b->calls.ns), by_count = order(a->calls.count, b->calls.count);
+
+	return by_ns ? by_ns : by_count ? by_count : strcmp(a->name, b->name);
+}
+
+struct model_named_calls *model_calls(const struct model *model, size_t *count)
+{
+	struct model_named_calls *calls;
+	struct map index = { 0 };
+	size_t most = 0;
+
+	*count = 0;
+	for (size_t i = 0; i < model->process_count; i++)
+		most += model->processes[i]->call_count;
+	calls = need_zeroed(most, sizeof(*calls));
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct model_process *process = model->processes[i];
+
+		for (unsigned k = 0; k < process->call_count && !process->hidden; k++) {
+			char number[16];
+
+			snprintf(number, sizeof(number), "%u", k);
+			if (process->calls[k].count)
+				add_calls(&find_calls(&index, calls, count, process->call_names[k]
+					? process->call_names[k] : number)->calls, &process->calls[k]);
+		}
+	}
+	map_free(&index);
+	qsort(calls, *count, sizeof(*calls), compare_calls);
+	return calls;
+}
+
+void model_calls_free(struct model_named_calls *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		free(calls[i].name);
+		free(calls[i].calls.codes);
+		histogram_free(&calls[i].calls.times);
+	}
+	free(calls);
+}
+
+/* ---- copies, devices, memory ---- */
+
+struct model_copies model_copies_sum(const struct model *model, unsigned direction)
+{
+	struct model_copies sum = { 0 };
+
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct model_copies *one = &model->processes[i]->work.copies[direction];
+
+		if (model->processes[i]->hidden)
+			continue;
+		sum.count = sum_saturated(sum.count, one->count);
+		sum.bytes = sum_saturated(sum.bytes, one->bytes);
+		sum.api_ns = sum_saturated(sum.api_ns, one->api_ns);
+		sum.timed = sum_saturated(sum.timed, one->timed);
+		sum.timed_bytes = sum_saturated(sum.timed_bytes, one->timed_bytes);
+		sum.gpu_ns = sum_saturated(sum.gpu_ns, one->gpu_ns);
+	}
+	return sum;
+}
+
+uint64_t model_rate(const struct model_copies *copies)
+{
+	unsigned __int128 rate = (unsigned __int128)copies->timed_bytes * 1000000000 / copies->gpu_ns;
+
+	return rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate;
+}
+
+uint64_t model_shared_ns(const struct model *model, size_t gpu)
+{
+	const struct spans *busy = model->gpu_timing ? &model->gpus[gpu].gpu : &model->gpus[gpu].api;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct model_process *process = model->processes[i];
+
+		for (unsigned k = 0; k < process->device_count; k++)
+			if (process->devices[k].uuid && process->devices[k].gpu_index == gpu)
+				sum = sum_saturated(sum, model->gpu_timing ? process->devices[k].gpu.busy_ns
+					: process->devices[k].api.busy_ns);
+	}
+	return sum > busy->busy_ns ? sum - busy->busy_ns : 0;
+}
+
+static int compare_held(const void *left, const void *right)
+{
+	const struct model_held *a = left, *b = right;
+	int by_peak = order(a->site->peak_bytes, b->site->peak_bytes);
+	int by_end = order(a->site->live_bytes, b->site->live_bytes);
+	int by_process = order(b->process, a->process);
+
+	return by_peak ? by_peak : by_end ? by_end : by_process ? by_process
+		: order(b->site->id, a->site->id);
+}
+
+struct model_held *model_held(const struct model *model, size_t *count)
+{
+	struct model_held *held;
+	size_t most = 0;
+
+	for (size_t i = 0; i < model->process_count; i++)
+		most += model->processes[i]->sites.count;
+	held = need_zeroed(most, sizeof(*held));
+	*count = 0;
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct model_process *process = model->processes[i];
+
+		for (size_t k = 0; k < process->sites.count && !process->hidden; k++)
+			if (process->sites.items[k].allocs)
+				held[(*count)++] = (struct model_held){ i, &process->sites.items[k] };
+	}
+	qsort(held, *count, sizeof(*held), compare_held);
+	return held;
 }

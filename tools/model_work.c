@@ -17,6 +17,9 @@ struct model_pending {
 	uint32_t correlation;
 	uint32_t lane;
 	uint32_t function; /* index + 1, 0 for a copy */
+	uint8_t direction; /* of a copy */
+	uint64_t bytes;
+	uint64_t time_ns; /* the end of its call */
 };
 
 /* ---- spans, cut to the range that is told ---- */
@@ -124,6 +127,20 @@ struct model_calls *model_add_calls(struct model_process *process, uint16_t api)
 
 /* ---- one call: what all of them have in common ---- */
 
+static void count_error(struct model_calls *calls, int32_t code)
+{
+	unsigned i = 0;
+
+	calls->errors++;
+	while (i < calls->code_count && calls->codes[i].code != code)
+		i++;
+	if (i == calls->code_count) {
+		calls->codes = need(reallocarray(calls->codes, i + 1, sizeof(*calls->codes)));
+		calls->codes[calls->code_count++] = (struct model_code){ code, 0 };
+	}
+	calls->codes[i].count++;
+}
+
 static inline void count_call(const struct model *model, struct model_process *process,
 	const struct event *event, const struct call *call, uint16_t api, int32_t result)
 {
@@ -134,8 +151,11 @@ static inline void count_call(const struct model *model, struct model_process *p
 		spans_add(&process->api, model->from_ns, call->span.begin_ns, call->span.end_ns);
 	if (!call->in_range)
 		return;
-	calls->count++;
-	calls->errors += result != 0;
+	if (!calls->count++ || call->duration_ns < calls->shortest_ns)
+		calls->shortest_ns = call->duration_ns;
+	histogram_add(&calls->times, call->duration_ns);
+	if (result != 0)
+		count_error(calls, result);
 	calls->ns = sum_saturated(calls->ns, call->duration_ns);
 	if (call->duration_ns > calls->longest_ns)
 		calls->longest_ns = call->duration_ns;
@@ -177,13 +197,11 @@ static void add_work(struct model *model, struct model_process *process, uint32_
 		spans_add(&model->gpus[device->gpu_index].gpu, start_ns, span.begin_ns, span.end_ns);
 }
 
-static void wait_for_gpu(struct model_process *process, uint32_t correlation, uint32_t lane,
-	uint32_t function)
+static void wait_for_gpu(struct model_process *process, struct model_pending pending)
 {
 	if (!process->pending)
 		process->pending = need_zeroed(PENDING_COUNT, sizeof(*process->pending));
-	process->pending[correlation % PENDING_COUNT] =
-		(struct model_pending){ correlation, lane + 1, function };
+	process->pending[pending.correlation % PENDING_COUNT] = pending;
 }
 
 /* ---- events ---- */
@@ -244,7 +262,12 @@ void feed_alloc(struct model *model, const struct event *event)
 	}
 	add_activity(model, process, lane_of(thread, e->device, e->stream), &call);
 	device = model_device_of(process, e->device);
-	device->allocs += model_in_range(model, event->time_ns);
+	device->allocs += call.in_range;
+	if (call.in_range) {
+		process->alloc_ns = sum_saturated(process->alloc_ns, e->duration_ns);
+		process->alloc_bytes = sum_saturated(process->alloc_bytes, e->bytes);
+	}
+	sites_add(&process->sites, e);
 	set_level(model, device, event->time_ns, e->live_bytes);
 }
 
@@ -261,7 +284,10 @@ void feed_free(struct model *model, const struct event *event)
 		return;
 	add_activity(model, process, lane_of(thread, e->device, 0), &call);
 	device = model_device_of(process, e->device);
-	device->frees += model_in_range(model, event->time_ns);
+	device->frees += call.in_range;
+	if (call.in_range)
+		process->alloc_ns = sum_saturated(process->alloc_ns, e->duration_ns);
+	sites_remove(&process->sites, e);
 	set_level(model, device, event->time_ns, e->live_bytes);
 }
 
@@ -277,9 +303,36 @@ void feed_denied(struct model *model, const struct event *event)
 		return;
 	device->denied++;
 	device->denied_bytes = sum_saturated(device->denied_bytes, e->bytes);
+	if (e->bytes > process->largest_refusal) {
+		process->largest_refusal = e->bytes;
+		process->refused_used = e->used_bytes;
+		process->refused_limit = e->limit_bytes;
+	}
 	strip_count(&device->refusals, model->from_ns, event->time_ns);
 	if (device->gpu_index != MAP_NONE)
 		model->gpus[device->gpu_index].denied++;
+}
+
+static void count_launch(struct model_function *function, const struct event_launch *e,
+	uint32_t lane)
+{
+	const uint32_t grid[3] = { e->grid_x, e->grid_y, e->grid_z };
+	const uint32_t block[3] = { e->block_x, e->block_y, e->block_z };
+
+	if (!function->launches++) {
+		memcpy(function->grid, grid, sizeof(grid));
+		memcpy(function->block, block, sizeof(block));
+		function->api_shortest_ns = e->duration_ns;
+	}
+	function->shapes_differ |= memcmp(function->grid, grid, sizeof(grid)) != 0 ||
+		memcmp(function->block, block, sizeof(block)) != 0;
+	function->lanes |= 1ull << (lane < 63 ? lane : 63);
+	function->api_ns = sum_saturated(function->api_ns, e->duration_ns);
+	histogram_add(&function->api_times, e->duration_ns);
+	if (e->duration_ns > function->api_longest_ns)
+		function->api_longest_ns = e->duration_ns;
+	if (e->duration_ns < function->api_shortest_ns)
+		function->api_shortest_ns = e->duration_ns;
 }
 
 void feed_launch(struct model *model, const struct event *event)
@@ -296,13 +349,13 @@ void feed_launch(struct model *model, const struct event *event)
 	if (e->result != 0)
 		return;
 	function = model_function_of(process, e->function);
-	wait_for_gpu(process, e->correlation, lane, (uint32_t)(function - process->functions) + 1);
+	wait_for_gpu(process, (struct model_pending){ e->correlation, lane + 1,
+		(uint32_t)(function - process->functions) + 1, .time_ns = event->time_ns });
 	if (!model_in_range(model, event->time_ns))
 		return;
 	process->lanes[lane].work.launches++;
 	process->work.launches++;
-	function->launches++;
-	function->api_ns = sum_saturated(function->api_ns, e->duration_ns);
+	count_launch(function, e, lane);
 }
 
 static void count_copy(struct model_work *work, const struct event_copy *e)
@@ -312,6 +365,7 @@ static void count_copy(struct model_work *work, const struct event_copy *e)
 
 	copies->count++;
 	copies->bytes = sum_saturated(copies->bytes, e->bytes);
+	copies->api_ns = sum_saturated(copies->api_ns, e->duration_ns);
 }
 
 void feed_copy(struct model *model, const struct event *event)
@@ -326,7 +380,8 @@ void feed_copy(struct model *model, const struct event *event)
 	add_activity(model, process, lane, &call);
 	if (e->result != 0)
 		return;
-	wait_for_gpu(process, e->correlation, lane, 0);
+	wait_for_gpu(process, (struct model_pending){ e->correlation, lane + 1, 0, e->direction,
+		e->bytes, event->time_ns });
 	if (!model_in_range(model, event->time_ns))
 		return;
 	count_copy(&process->work, e);
@@ -361,13 +416,45 @@ void feed_call(struct model *model, const struct event *event)
 	count_call(model, process, event, &call, event->call.api, event->call.result);
 }
 
+static void count_timed_launch(struct model_function *function,
+	const struct model_pending *pending, const struct span *span)
+{
+	uint64_t ns = span->end_ns - span->begin_ns;
+	uint64_t queued_ns = span->begin_ns > pending->time_ns ? span->begin_ns - pending->time_ns : 0;
+
+	if (!function->timed++ || ns < function->gpu_shortest_ns)
+		function->gpu_shortest_ns = ns;
+	if (ns > function->gpu_longest_ns)
+		function->gpu_longest_ns = ns;
+	function->gpu_ns = sum_saturated(function->gpu_ns, ns);
+	histogram_add(&function->gpu_times, ns);
+	function->queued_ns = sum_saturated(function->queued_ns, queued_ns);
+	if (queued_ns > function->queued_longest_ns)
+		function->queued_longest_ns = queued_ns;
+}
+
+static void count_timed(struct model_process *process, const struct model_pending *pending,
+	const struct span *span)
+{
+	struct model_copies *copies = &process->work.copies[pending->direction < DIRECTION_COUNT
+		? pending->direction : DIRECTION_UNKNOWN];
+
+	process->gpu_timed++;
+	if (pending->function) {
+		count_timed_launch(&process->functions[pending->function - 1], pending, span);
+		return;
+	}
+	copies->timed++;
+	copies->timed_bytes = sum_saturated(copies->timed_bytes, pending->bytes);
+	copies->gpu_ns = sum_saturated(copies->gpu_ns, span->end_ns - span->begin_ns);
+}
+
 void model_time_gpu(struct model *model, struct model_process *process, const struct event *event)
 {
 	const struct event_gpu *e = &event->gpu;
 	struct model_pending *pending =
 		process->pending ? &process->pending[e->correlation % PENDING_COUNT] : NULL;
 	struct span span = { e->begin_ns, e->end_ns };
-	struct model_function *function;
 
 	if (!pending || !pending->lane || pending->correlation != e->correlation ||
 		e->end_ns < e->begin_ns ||
@@ -379,18 +466,8 @@ void model_time_gpu(struct model *model, struct model_process *process, const st
 	add_work(model, process, pending->lane - 1, span);
 	if (e->error_ns > process->gpu_error_ns)
 		process->gpu_error_ns = e->error_ns;
-	if (cut(model, &span)) {
-		uint64_t ns = span.end_ns - span.begin_ns;
-
-		process->gpu_timed++;
-		if (pending->function) {
-			function = &process->functions[pending->function - 1];
-			function->timed++;
-			function->gpu_ns = sum_saturated(function->gpu_ns, ns);
-			if (ns > function->gpu_longest_ns)
-				function->gpu_longest_ns = ns;
-		}
-	}
+	if (cut(model, &span))
+		count_timed(process, pending, &span);
 	pending->lane = 0;
 }
 
@@ -415,6 +492,7 @@ void model_finish_process(const struct model *model, struct model_process *proce
 		spans_finish(&process->lanes[i].api);
 		spans_finish(&process->lanes[i].gpu);
 	}
+	sites_finish(&process->sites);
 	for (unsigned i = 0; i < process->device_count; i++) {
 		spans_finish(&process->devices[i].api);
 		spans_finish(&process->devices[i].gpu);
@@ -442,10 +520,18 @@ void model_free_process(struct model_process *process)
 		spans_free(&process->lanes[i].api);
 		spans_free(&process->lanes[i].gpu);
 	}
-	for (size_t i = 0; i < process->function_count; i++)
+	for (size_t i = 0; i < process->function_count; i++) {
 		free(process->functions[i].name);
-	for (unsigned i = 0; i < process->call_count; i++)
+		free(process->functions[i].shown);
+		histogram_free(&process->functions[i].gpu_times);
+		histogram_free(&process->functions[i].api_times);
+	}
+	for (unsigned i = 0; i < process->call_count; i++) {
 		free(process->call_names[i]);
+		free(process->calls[i].codes);
+		histogram_free(&process->calls[i].times);
+	}
+	sites_free(&process->sites);
 	spans_free(&process->api);
 	spans_free(&process->gpu);
 	map_free(&process->lane_of);

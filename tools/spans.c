@@ -98,14 +98,21 @@ struct strip_bucket strip_sum(const struct strip *strip, uint64_t from_ns, uint6
 static void spans_flush(struct spans *spans, size_t keep)
 {
 	size_t gone = spans->count - keep;
-	uint64_t busy_ns = 0;
+	uint64_t busy_ns = 0, end_ns = spans->floor_ns;
 
+	if (!spans->busy_ns)
+		end_ns = spans->first_ns = spans->held[0].begin_ns;
 	strip_reach(&spans->strip, spans->held[gone - 1].end_ns - 1);
 	for (size_t i = 0; i < gone; i++) {
 		const struct span *span = &spans->held[i];
 
 		strip_fill(&spans->strip, span->begin_ns, span->end_ns);
 		busy_ns += span->end_ns - span->begin_ns;
+		if (span->begin_ns - end_ns > spans->gap_ns) {
+			spans->gap_ns = span->begin_ns - end_ns;
+			spans->gap_at_ns = end_ns;
+		}
+		end_ns = span->end_ns;
 	}
 	spans->busy_ns += busy_ns;
 	spans->floor_ns = spans->held[gone - 1].end_ns;
@@ -193,8 +200,9 @@ static struct step step_join(struct step a, struct step b, uint64_t before)
 	if (!b.changed)
 		return a;
 	if (!a.changed)
-		a.highest = before;
-	return (struct step){ a.highest > b.highest ? a.highest : b.highest, b.last, true };
+		a.highest = a.lowest = before;
+	return (struct step){ a.highest > b.highest ? a.highest : b.highest,
+		a.lowest < b.lowest ? a.lowest : b.lowest, b.last, true };
 }
 
 static void steps_widen(struct steps *steps)
@@ -235,10 +243,15 @@ static void steps_put(struct steps *steps, uint64_t offset, uint64_t level)
 	while (offset >> steps->shift >= STRIP_BUCKETS)
 		steps_widen(steps);
 	step = &steps->buckets[offset >> steps->shift];
-	if (!step->changed && offset > offset >> steps->shift << steps->shift)
-		step->highest = steps->level;
+	if (!step->changed) {
+		bool later = offset > offset >> steps->shift << steps->shift;
+
+		step->highest = step->lowest = later ? steps->level : level;
+	}
 	if (level > step->highest)
 		step->highest = level;
+	if (level < step->lowest)
+		step->lowest = level;
 	step->last = level;
 	step->changed = true;
 	steps->level = level;
@@ -286,6 +299,24 @@ uint64_t steps_highest(const struct steps *steps, uint64_t from_ns, uint64_t to_
 	if (from >> steps->shift >= STRIP_BUCKETS)
 		return level;
 	return highest;
+}
+
+uint64_t steps_lowest(const struct steps *steps, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t from = from_ns > steps->start_ns ? from_ns - steps->start_ns : 0;
+	uint64_t to = to_ns > steps->start_ns ? to_ns - steps->start_ns : 0;
+	uint64_t width = 1ull << steps->shift, level = 0, lowest = UINT64_MAX;
+
+	for (size_t i = 0; steps->buckets && i < STRIP_BUCKETS && i * width < to; i++) {
+		const struct step *step = &steps->buckets[i];
+		uint64_t here = step->changed ? step->lowest : level;
+
+		if (i >= from >> steps->shift && here < lowest)
+			lowest = here;
+		if (step->changed)
+			level = step->last;
+	}
+	return lowest == UINT64_MAX ? level : lowest;
 }
 
 void steps_free(struct steps *steps)

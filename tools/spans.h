@@ -52,6 +52,8 @@ struct spans {
 	size_t count, capacity;
 	uint64_t floor_ns; /* everything before is in the strip */
 	uint64_t busy_ns;  /* of the strip; all of it after spans_finish */
+	uint64_t first_ns; /* where the first one begins */
+	uint64_t gap_ns, gap_at_ns; /* the longest time between two of them, and where it begins */
 };
 
 /* begin <= end; start_ns, the same each time, is where the strip begins, and not behind begin. */
@@ -79,7 +81,7 @@ void spans_finish(struct spans *spans);
 void spans_free(struct spans *spans);
 
 struct step {
-	uint64_t highest;
+	uint64_t highest, lowest;
 	uint64_t last; /* the level at the end of the bucket */
 	bool changed;  /* else the level of the bucket before holds */
 };
@@ -106,8 +108,9 @@ struct steps {
 void steps_set(struct steps *steps, uint64_t start_ns, uint64_t time_ns, uint64_t level);
 /* No more changes: a level from before start_ns that never changed is put in. */
 void steps_finish(struct steps *steps, uint64_t start_ns);
-/* The highest level in [from, to). */
+/* The highest and the lowest level in [from, to). */
 uint64_t steps_highest(const struct steps *steps, uint64_t from_ns, uint64_t to_ns);
+uint64_t steps_lowest(const struct steps *steps, uint64_t from_ns, uint64_t to_ns);
 void steps_free(struct steps *steps);
 
 #endif

@@ -98,7 +98,7 @@ static struct module *module_of(const struct report_module *wanted)
 /* ---- names ---- */
 
 /* The C++ runtime is there on nearly every machine, but it is not worth a link. */
-static const char *demangled(const char *name)
+char *symbols_demangled(const char *name)
 {
 	static char *(*demangle)(const char *, char *, size_t *, int *);
 	static bool tried;
@@ -131,7 +131,7 @@ static const char *function_name(Dwarf_Die *die)
 		name = attribute_text(die, DW_AT_MIPS_linkage_name);
 	if (!name)
 		name = dwarf_diename(die);
-	return name ? demangled(name) : NULL;
+	return name ? symbols_demangled(name) : NULL;
 }
 
 /* ---- one address ---- */
@@ -207,7 +207,7 @@ static void find_symbol(struct module *module, Dwarf_Addr address, struct answer
 
 	if (!name || GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
 		return;
-	answer->frames[0].function = demangled(name);
+	answer->frames[0].function = symbols_demangled(name);
 	answer->count = 1;
 }
 

@@ -13,4 +13,7 @@
 const struct report_symbols *symbols_open(void);
 void symbols_close(void);
 
+/* The name as its programmer wrote it, where it is one of C++; free() it. */
+char *symbols_demangled(const char *name);
+
 #endif

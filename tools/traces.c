@@ -14,6 +14,7 @@
 #include "inputs.h"
 #include "need.h"
 #include "reports.h"
+#include "symbols.h"
 
 /* ---- how far it is ---- */
 
@@ -115,6 +116,18 @@ static void name_users(struct model *model)
 	}
 }
 
+/* A kernel of C++ as its programmer wrote it. */
+static void name_kernels(struct model *model)
+{
+	for (size_t i = 0; i < model->process_count; i++) {
+		struct model_process *process = model->processes[i];
+
+		for (size_t k = 0; k < process->function_count; k++)
+			if (strncmp(process->functions[k].name, "_Z", 2) == 0)
+				process->functions[k].shown = symbols_demangled(process->functions[k].name);
+	}
+}
+
 struct model *traces_read(const struct traces *traces, struct trace_facts *facts, int *status)
 {
 	struct model *model = model_open(&traces->range);
@@ -125,6 +138,7 @@ struct model *traces_read(const struct traces *traces, struct trace_facts *facts
 		for (unsigned i = 0; i < traces->count; i++)
 			reports_beside(traces->paths[i], model);
 		name_users(model);
+		name_kernels(model);
 	}
 	if (*status == 0 && traces->has_pid && model_only_pid(model, traces->pid) == 0) {
 		fprintf(stderr, "cuward: no process in the trace has the pid %u\n", traces->pid);

@@ -22,7 +22,8 @@ struct view_doubts {
 	uint64_t lost; /* events */
 	uint64_t lost_packets;
 	bool lost_unknown, damaged;
-	size_t truncated; /* processes whose end was not recorded */
+	size_t truncated; /* processes whose end should have been recorded, and was not */
+	size_t without_end; /* the same, where nobody was there to record it: no reason for doubt */
 	uint64_t undefined;
 };
 struct view_doubts view_doubts(const struct model *model, const struct trace_facts *facts);
@@ -33,5 +34,34 @@ void view_terminal(FILE *out, const struct model *model, const struct trace_fact
 void view_lanes(FILE *out, const struct model *model, const struct view_style *style);
 void view_json(FILE *out, const struct model *model, const struct trace_facts *facts);
 void view_csv(FILE *out, const struct model *model);
+
+/* A percentile out of a histogram, never beyond what really occurred. */
+static inline uint64_t view_percentile(const struct histogram *times, unsigned per_mille,
+	uint64_t shortest, uint64_t longest)
+{
+	uint64_t value = histogram_at(times, per_mille);
+
+	return value < shortest ? shortest : value > longest ? longest : value;
+}
+
+/* Tables of everything, in view_stats*.c. */
+void view_stats(FILE *out, const struct model *model, const struct trace_facts *facts,
+	const struct view_style *style);
+void view_stats_json(FILE *out, const struct model *model, const struct trace_facts *facts);
+void view_stats_csv(FILE *out, const struct model *model, const struct trace_facts *facts);
+
+/* What is wrong with the trace, a line each, in view_terminal.c. */
+void view_put_doubts(FILE *out, const struct model *model, const struct trace_facts *facts,
+	const struct view_style *style);
+void view_put_header(FILE *out, const struct model *model, const struct trace_facts *facts);
+const char *view_end_text(const struct model_process *process);
+
+/* What stands out, in words, in view_findings.c; free() it. */
+struct view_finding {
+	const char *code;
+	size_t process; /* in model.processes */
+	char text[300];
+};
+struct view_finding *view_findings(const struct model *model, size_t *count);
 
 #endif

@@ -6,11 +6,11 @@
 #include "view.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "format.h"
 #include "need.h"
+#include "view_jansson.h"
 
 #define STEPS_COLUMNS 256
 
@@ -31,33 +31,6 @@ static const char *const end_words[] = {
 	CUWARD_ENDS(X)
 #undef X
 };
-
-/* JSON here has no number above INT64_MAX; a larger one stops there. */
-static void set_number(json_t *object, const char *key, uint64_t value)
-{
-	json_int_t number = value > INT64_MAX ? INT64_MAX : (json_int_t)value;
-
-	json_object_set_new(object, key, json_integer(number));
-}
-
-/* Names come out of other programs: what is no UTF-8 is shown as \xHH. */
-static void set_text(json_t *object, const char *key, const char *text)
-{
-	json_t *value = json_string(text);
-
-	if (!value) {
-		char *safe = safe_text(text, 0);
-
-		value = json_string(safe);
-		free(safe);
-	}
-	json_object_set_new(object, key, value ? value : json_null());
-}
-
-static void set_null(json_t *object, const char *key)
-{
-	json_object_set_new(object, key, json_null());
-}
 
 static void set_hex(json_t *object, const char *key, uint64_t value)
 {
@@ -319,7 +292,7 @@ static json_t *losses_json(const struct trace_facts *facts)
 	return list;
 }
 
-static json_t *trace_json(const struct model *model, const struct trace_facts *facts)
+json_t *view_trace_json(const struct model *model, const struct trace_facts *facts)
 {
 	struct view_doubts doubts = view_doubts(model, facts);
 	json_t *object = json_object(), *hosts = json_array();
@@ -384,7 +357,7 @@ static json_t *kernels_json(const struct model *model)
 		set_number(object, "gpu_longest_ns", kernels[i].gpu_longest_ns);
 		json_array_append_new(list, object);
 	}
-	free(kernels);
+	model_kernels_free(kernels, count);
 	return list;
 }
 
@@ -393,7 +366,7 @@ void view_json(FILE *out, const struct model *model, const struct trace_facts *f
 	json_t *document = json_object(), *processes = json_array(), *gpus = json_array();
 
 	set_number(document, "schema", 1);
-	json_object_set_new(document, "trace", trace_json(model, facts));
+	json_object_set_new(document, "trace", view_trace_json(model, facts));
 	for (size_t i = 0; i < model->process_count; i++)
 		if (!model->processes[i]->hidden)
 			json_array_append_new(processes, process_json(model, model->processes[i]));

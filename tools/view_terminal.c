@@ -23,6 +23,8 @@ struct view_doubts view_doubts(const struct model *model, const struct trace_fac
 		.damaged = facts->damaged,
 		.undefined = model->undefined,
 	};
+	bool ended = false, in_job = false;
+	size_t unended = 0;
 
 	for (size_t i = 0; i < model->process_count; i++) {
 		const struct model_process *process = model->processes[i];
@@ -30,8 +32,15 @@ struct view_doubts view_doubts(const struct model *model, const struct trace_fac
 		if (process->hidden)
 			continue;
 		doubts.lost = sum_saturated(doubts.lost, process->lost);
-		doubts.truncated += !process->ended;
+		ended |= process->ended;
+		unended += !process->ended;
+		in_job |= !process->ended && *process->job;
 	}
+	/* Only `cuward run` writes the ends: a process that traced on its own has none. */
+	if (ended || in_job || doubts.lost || doubts.lost_unknown || doubts.damaged)
+		doubts.truncated = unended;
+	else
+		doubts.without_end = unended;
 	return doubts;
 }
 
@@ -92,7 +101,7 @@ static void put_losses(FILE *out, const struct trace_facts *facts)
 		fprintf(out, "    and more of %zu other streams\n", facts->loss_count - LOSSES_SHOWN);
 }
 
-static void put_doubts(FILE *out, const struct model *model, const struct trace_facts *facts,
+void view_put_doubts(FILE *out, const struct model *model, const struct trace_facts *facts,
 	const struct view_style *style)
 {
 	struct view_doubts doubts = view_doubts(model, facts);
@@ -111,6 +120,8 @@ static void put_doubts(FILE *out, const struct model *model, const struct trace_
 			doubts.undefined, plural(doubts.undefined, "event belongs", "events belong"));
 		put_warning(out, style, text);
 	}
+	if (doubts.without_end)
+		fprintf(out, "Ends were not recorded: only `cuward run` does that.\n");
 	if (doubts.truncated) {
 		snprintf(text, sizeof(text), "the end of %zu %s was not recorded", doubts.truncated,
 			plural(doubts.truncated, "process", "processes"));
@@ -143,7 +154,7 @@ static void put_timing(FILE *out, const struct model *model)
 	fprintf(out, "Timing: on the GPU, by event pairs; placed within %s\n", format_ns(error_ns));
 }
 
-static void put_header(FILE *out, const struct model *model, const struct trace_facts *facts)
+void view_put_header(FILE *out, const struct model *model, const struct trace_facts *facts)
 {
 	size_t processes = shown_processes(model);
 
@@ -164,7 +175,7 @@ static void put_header(FILE *out, const struct model *model, const struct trace_
 
 /* ---- processes ---- */
 
-static const char *end_text(const struct model_process *process)
+const char *view_end_text(const struct model_process *process)
 {
 	static char text[32];
 
@@ -258,7 +269,7 @@ static void put_times(FILE *out, const struct model *model)
 		table_cell(&table, devices);
 		table_cell(&table, format_ns(since(model, process->first_ns)));
 		table_cell(&table, format_ns(since(model, process->last_ns)));
-		table_cell(&table, end_text(process));
+		table_cell(&table, view_end_text(process));
 		table_cell(&table, format_ns(process->last_ns - process->first_ns));
 		table_cell(&table, format_ns(busy->busy_ns));
 		table_cell(&table, format_ns(process->api_ns));
@@ -381,7 +392,7 @@ static void put_kernels(FILE *out, const struct model *model, const struct view_
 		table_cell(&table, kernel->timed ? format_ns(kernel->gpu_ns) : "?");
 		table_cell(&table, kernel->timed ? format_ns(kernel->gpu_ns / kernel->timed) : "?");
 		table_cell(&table, kernel->timed ? format_ns(kernel->gpu_longest_ns) : "?");
-		table_cell(&table, *kernel->name ? kernel->name : "(not named)");
+		table_cell(&table, kernel->shown ? kernel->shown : *kernel->name ? kernel->name : "(not named)");
 	}
 	if (shown) {
 		fprintf(out, "\nKernels\n");
@@ -389,14 +400,14 @@ static void put_kernels(FILE *out, const struct model *model, const struct view_
 	}
 	if (shown < count)
 		fprintf(out, "  and %zu more; --all shows them\n", count - shown);
-	free(kernels);
+	model_kernels_free(kernels, count);
 }
 
 void view_terminal(FILE *out, const struct model *model, const struct trace_facts *facts,
 	const struct view_style *style)
 {
-	put_header(out, model, facts);
-	put_doubts(out, model, facts, style);
+	view_put_header(out, model, facts);
+	view_put_doubts(out, model, facts, style);
 	put_times(out, model);
 	put_work(out, model);
 	put_gpus(out, model);

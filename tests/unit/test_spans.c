@@ -1,4 +1,4 @@
-/* links: tools/spans.c tools/map.c */
+/* links: tools/spans.c tools/map.c tools/histogram.c */
 /*
  * test_spans.c - unions of intervals, steps and maps, each against a slow and obvious twin.
  */
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "histogram.h"
 #include "map.h"
 #include "spans.h"
 
@@ -192,6 +193,81 @@ static void test_map(void **state)
 	map_free(&map);
 }
 
+static void test_map_forgets(void **state)
+{
+	struct map map = { 0 };
+	uint32_t twin[512];
+
+	(void)state;
+	memset(twin, 0xff, sizeof(twin));
+	for (unsigned step = 0; step < 200000; step++) {
+		uint64_t key = random_below(512);
+
+		if (random_below(2)) {
+			map_set(&map, key << 40, step);
+			twin[key] = step;
+		} else {
+			assert_int_equal(map_remove(&map, key << 40), twin[key]);
+			twin[key] = MAP_NONE;
+		}
+		key = random_below(512);
+		assert_int_equal(map_get(&map, key << 40), twin[key]);
+	}
+	map_free(&map);
+}
+
+static void test_percentiles(void **state)
+{
+	struct histogram histogram = { 0 }, other = { 0 }, sum = { 0 };
+
+	(void)state;
+	assert_int_equal(histogram_at(&histogram, 500), 0);
+	for (uint64_t i = 1; i <= 10; i++)
+		histogram_add(&histogram, i);
+	assert_int_equal(histogram_at(&histogram, 500), 5);
+	assert_int_equal(histogram_at(&histogram, 1000), 10);
+	for (uint64_t i = 1; i <= 100000; i++)
+		histogram_add(&other, 1000 * i);
+	for (unsigned per_mille = 10; per_mille <= 1000; per_mille += 10) {
+		uint64_t exact = 100000ull * per_mille, told = histogram_at(&other, per_mille);
+
+		assert_in_range(told, exact - exact * 32 / 1000, exact + exact * 32 / 1000);
+	}
+	histogram_add(&other, UINT64_MAX);
+	histogram_join(&sum, &other);
+	histogram_join(&sum, &histogram);
+	assert_int_equal(sum.count, 100011);
+	assert_int_equal(histogram_at(&sum, 0), 1);
+	assert_true(histogram_at(&sum, 1000) > UINT64_MAX / 16 * 15);
+	histogram_free(&histogram);
+	histogram_free(&other);
+	histogram_free(&sum);
+}
+
+static void test_gaps_and_lowest(void **state)
+{
+	struct spans spans = { 0 };
+	struct steps steps = { 0 };
+
+	(void)state;
+	spans_add(&spans, 0, 100, 200);
+	spans_add(&spans, 0, 900, 1000);
+	spans_add(&spans, 0, 300, 400);
+	spans_finish(&spans);
+	assert_int_equal(spans.gap_ns, 500);
+	assert_int_equal(spans.gap_at_ns, 400);
+	assert_int_equal(spans.first_ns, 100);
+	spans_free(&spans);
+	steps_set(&steps, 0, 100, 50);
+	steps_set(&steps, 0, 200, 20);
+	steps_set(&steps, 0, 300, 70);
+	steps_set(&steps, 0, 5000, 70);
+	assert_int_equal(steps_lowest(&steps, 110, 4000), 20);
+	assert_int_equal(steps_lowest(&steps, 400, 4000), 70);
+	assert_int_equal(steps_lowest(&steps, 0, 4000), 0);
+	steps_free(&steps);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +280,9 @@ int main(void)
 		cmocka_unit_test(test_steps_from_before),
 		cmocka_unit_test(test_widening_keeps_levels),
 		cmocka_unit_test(test_map),
+		cmocka_unit_test(test_map_forgets),
+		cmocka_unit_test(test_percentiles),
+		cmocka_unit_test(test_gaps_and_lowest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
