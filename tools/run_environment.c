@@ -166,11 +166,6 @@ int run_environment_plan(struct run *run)
 			change(run_setting_variable(passed_on[i]), value->source, "%s",
 				value->text);
 	}
-	/* Who asks for leaks wants to know how the program came to them. */
-	if (strcmp(run->values[SETTING_stack].source, "default") == 0 &&
-		strcmp(run->values[SETTING_leak].source, "default") != 0 &&
-		strcmp(run->values[SETTING_leak].text, "off") != 0)
-		change(run_setting_variable(SETTING_stack), run_setting_option(SETTING_leak), "full");
 	if (run->trace_to)
 		change("CUWARD_TRACE", "command line", "1");
 	/* This is our task; a guest that knew of it would write as well. */

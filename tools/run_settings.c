@@ -304,6 +304,17 @@ static bool counts(enum run_setting setting, const char *text)
 		setting == SETTING_gpu);
 }
 
+/* Who asks for leaks wants to know how the program came to them. */
+static void choose_stack(struct run *run)
+{
+	const struct run_value *leak = &run->values[SETTING_leak];
+
+	if (strcmp(run->values[SETTING_stack].source, "default") == 0 &&
+		strcmp(leak->source, "default") != 0 && strcmp(leak->text, "off") != 0)
+		run->values[SETTING_stack] = (struct run_value){ "full",
+			settings[SETTING_leak].option };
+}
+
 int run_settings_read(struct run *run)
 {
 	char why[256];
@@ -320,5 +331,6 @@ int run_settings_read(struct run *run)
 		if (value->text && checks[i](run, i) != 0)
 			return EXIT_CUWARD;
 	}
+	choose_stack(run);
 	return run_policy_read(why, sizeof(why)) ? 0 : run_fail("%s", why);
 }
