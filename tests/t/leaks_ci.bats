@@ -343,3 +343,38 @@ a_program() {
 	[ "$(ls alone | wc -l)" -eq 20 ]
 	expect 1 "20 leaks, 840 KiB in 20 allocations; 20 processes" cuward leaks alone
 }
+
+@test "reports with odd values in them: an answer, and well-formed files" {
+	a_program train one two=65536
+	with="--stack full" report r.json ./train
+	cat >mutate.py <<-'END'
+		import copy, json, random, subprocess, sys, xml.etree.ElementTree as xml
+		base = json.load(open("r.json"))
+		def places(value, path=()):
+		    yield path
+		    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+		    for key, inner in items:
+		        yield from places(inner, path + (key,))
+		candidates = [p for p in places(base) if p and ("leaks" in p or len(p) < 3 or p[-1] == "command")]
+		odd = [None, 0, -1, 2 ** 63 - 1, "", "x" * 5000, "\n%s<&>\"", "\u00fc\u0007", [], {}, [[]], [None], True, 1.5]
+		random.seed(11)
+		for n in range(60):
+		    report = copy.deepcopy(base)
+		    for path in random.sample(candidates, random.randint(1, 4)):
+		        inner = report
+		        try:
+		            for key in path[:-1]:
+		                inner = inner[key]
+		            inner[path[-1]] = random.choice(odd)
+		        except (KeyError, IndexError, TypeError):
+		            pass
+		    json.dump(report, open("m.json", "w"))
+		    for how in (["--json"], ["--github"], ["--gen-suppressions"], ["--baseline", "r.json"],
+		                ["--junit", "j.xml", "--sarif", "s.sarif"]):
+		        ended = subprocess.run([sys.argv[1], "leaks", *how, "m.json"], capture_output=True, timeout=60)
+		        assert ended.returncode in (0, 1, 2), (n, how, ended)
+		        if how[0] == "--junit" and ended.returncode < 2 and b"no report" not in ended.stderr:
+		            xml.parse("j.xml"), json.load(open("s.sarif"))
+	END
+	python3 mutate.py "$B/cuward"
+}
