@@ -8,6 +8,7 @@ prefix ?= /usr/local
 bindir ?= $(prefix)/bin
 libdir ?= $(prefix)/lib
 mandir ?= $(prefix)/share/man
+sysconfdir ?= /etc
 CC ?= cc
 CFLAGS ?= -O2 -g
 WITH_LTTNG ?= 1
@@ -25,9 +26,10 @@ warnings := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wer
 	-Wno-unknown-warning-option -Wno-format-truncation -Wno-stringop-truncation
 base_flags = -std=gnu11 $(warnings) -Iinclude -I$(G) -D_GNU_SOURCE -MMD -MP $(san_flags)
 cuda_flags = -isystem $(cuda_include) -D__CUDA_API_VERSION_INTERNAL
+place_flags = -DCUWARD_SYSCONFDIR='"$(sysconfdir)/cuward"'
 shim_flags = $(base_flags) $(cuda_flags) -Ishim -fPIC -fvisibility=hidden -fno-plt \
-	-fno-semantic-interposition $(tls_flags) -DCUWARD_VERSION='"$(version)"'
-tool_flags = $(base_flags) -Itools -Ishim -DCUWARD_VERSION='"$(version)"' \
+	-fno-semantic-interposition $(tls_flags) -DCUWARD_VERSION='"$(version)"' $(place_flags)
+tool_flags = $(base_flags) -Itools -Ishim -DCUWARD_VERSION='"$(version)"' $(place_flags) \
 	-DCUWARD_LIBDIR='"$(libdir)/cuward"' $(if $(filter 0,$(WITH_LTTNG)),-DCUWARD_WITHOUT_LTTNG)
 sim_flags = $(base_flags) $(cuda_flags) -Itests/sim -fPIC -fvisibility=hidden
 shim_link := -shared -Wl,-soname,libcuward.so -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now \
@@ -41,7 +43,7 @@ cuda_include := $(shell CUDA_HOME='$(CUDA_HOME)' tests/cuda_headers.sh)
 shim_sources := $(wildcard shim/*.c) $(wildcard shim/*.S)
 shim_objects := $(patsubst shim/%,$(B)/obj/shim/%.o,$(shim_sources))
 # The parts of the shim that the command needs too: text in, text out, no driver.
-shared_sources := $(wildcard $(addprefix shim/,calls.c json.c limit.c policy.c report*.c settings.c text.c trace.c))
+shared_sources := $(wildcard $(addprefix shim/,admin.c calls.c json.c limit.c policy.c report*.c settings.c text.c trace.c))
 tool_sources := $(wildcard tools/*.c)
 tool_objects := $(patsubst tools/%,$(B)/obj/tools/%.o,$(tool_sources)) \
 	$(patsubst shim/%,$(B)/obj/tools/shim/%.o,$(shared_sources))
@@ -70,7 +72,7 @@ $(B)/flags $(B)/flags-tools: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' "$$built_with" | cmp -s - $@ || printf '%s\n' "$$built_with" > $@
 	@$(if $(filter 0,$(WITH_LTTNG)),rm -f $(provider))
-$(B)/flags: export built_with = $(CC) $(CFLAGS) $(LDFLAGS) $(tls_flags) $(cuda_include)
+$(B)/flags: export built_with = $(CC) $(CFLAGS) $(LDFLAGS) $(tls_flags) $(cuda_include) $(sysconfdir)
 $(B)/flags-tools: export built_with = $(libdir) $(WITH_LTTNG)
 FORCE:
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "guest.h"
-#include "limit.h"
+#include "bounds.h"
 #include "log.h"
 #include "lookup.h"
 #include "settings.h"
@@ -28,6 +28,7 @@ static void describe_device(struct ledger_device *device, CUdevice handle)
 	device->total_bytes = total;
 	device->limit_bytes = BYTES_NONE;
 	device->job_limit_bytes = BYTES_NONE;
+	device->user_limit_bytes = BYTES_NONE;
 	device->untracked_bytes = -1;
 	device->overhead_bytes = -1;
 }
@@ -79,88 +80,6 @@ static void take_slot(void)
 	guest.header->who.process = guest.key;
 	if (guest.slot)
 		guest.slot->who = guest.header->who;
-}
-
-/* What one setting says of each device. False: `refusal` says what is wrong with it. */
-static bool resolve(enum setting setting, uint64_t bytes[SLOT_DEVICES])
-{
-	struct limit limit;
-	struct limit_device devices[SLOT_DEVICES];
-	char why[200] = "";
-	char unused[200];
-
-	for (uint32_t i = 0; i < guest.device_count; i++) {
-		memcpy(devices[i].uuid, guest.devices[i].ledger->uuid, sizeof(devices[i].uuid));
-		devices[i].total_bytes = guest.devices[i].ledger->total_bytes;
-	}
-	if (!limit_parse(&limit, settings_get(setting), why, sizeof(why)) ||
-	    !limit_resolve(&limit, devices, guest.device_count, bytes, why, sizeof(why))) {
-		snprintf(guest.header->refusal, sizeof(guest.header->refusal), "%s: %s",
-			settings_variable(setting), why);
-		return false;
-	}
-	if (limit_unused(&limit, devices, guest.device_count, unused, sizeof(unused))) {
-		guest_find(FINDING_LIMIT_UNUSED);
-		log_line(LOG_WARN, "%s names a GPU that is not visible: %s", settings_variable(setting),
-			unused);
-	}
-	return true;
-}
-
-static void limit_process(struct guest_device *device, uint64_t bytes)
-{
-	device->limit = device->ledger->limit_bytes = bytes;
-	if (bytes != BYTES_NONE)
-		strcpy(device->ledger->limit_source, "CUWARD_MEMORY");
-	if (guest.slot)
-		guest.slot->process_limit[device->ledger->slot_device] = bytes;
-}
-
-/* Without a slot nobody sees the others: then such a limit cannot be kept, and nothing may start. */
-static bool limit_groups(struct guest_device *device, uint64_t job_bytes)
-{
-	device->group = (struct group_limits){ .job = job_bytes, .user = BYTES_NONE };
-	device->grouped = job_bytes != BYTES_NONE;
-	device->ledger->job_limit_bytes = job_bytes;
-	if (device->grouped)
-		strcpy(device->ledger->job_limit_source, "CUWARD_JOB_MEMORY");
-	if (!device->grouped || guest.slot)
-		return true;
-	snprintf(guest.header->refusal, sizeof(guest.header->refusal),
-		"CUWARD_JOB_MEMORY: the shared state cannot be used, so the job's other processes cannot be "
-		"seen; `cuward doctor` says why");
-	return false;
-}
-
-/* The job that the job's limit is of: told by `cuward run`, else the outermost. */
-static void find_group(void)
-{
-	char job[128];
-
-	if (!guest.slot)
-		return;
-	snprintf(job, sizeof(job), "%s", settings_get(SETTING_job_of));
-	if (!job[0]) {
-		snprintf(job, sizeof(job), "%s", settings_get(SETTING_job));
-		job[strcspn(job, "/")] = '\0';
-	}
-	group_open(job, guest.header->slot);
-}
-
-static bool resolve_limits(void)
-{
-	uint64_t process[SLOT_DEVICES];
-	uint64_t job[SLOT_DEVICES];
-	bool kept = true;
-
-	find_group();
-	if (!resolve(SETTING_memory, process) || !resolve(SETTING_job_memory, job))
-		return false;
-	for (uint32_t i = 0; i < guest.device_count && kept; i++) {
-		limit_process(&guest.devices[i], process[i]);
-		kept = limit_groups(&guest.devices[i], job[i]);
-	}
-	return kept;
 }
 
 static void uuid_text(char text[48], const uint8_t uuid[16])
@@ -252,7 +171,7 @@ bool guest_attach(void)
 		describe_driver();
 		find_devices(count);
 		take_slot();
-		granted = resolve_limits();
+		granted = bounds_open();
 		driver_settle();
 		guest.header->uses_cuda = granted;
 		if (!granted) {

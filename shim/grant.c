@@ -10,6 +10,7 @@
 #include "graph_memory.h"
 #include "growth.h"
 #include "ledger.h"
+#include "bounds.h"
 #include "mapping.h"
 #include "overhead.h"
 #include "patience.h"
@@ -97,6 +98,7 @@ static __attribute__((noinline)) bool take_again(struct thread *thread, int devi
 
 bool grant_take_once(int device, uint64_t bytes, struct refusal *why)
 {
+	bounds_look();
 	return take_from(&guest.devices[device], bytes, why);
 }
 
@@ -104,6 +106,7 @@ hot bool take(struct thread *thread, int device, uint64_t bytes, struct refusal 
 {
 	struct guest_device *on = &guest.devices[device];
 
+	bounds_look();
 	if (likely(!on->grouped) && likely(quota_take(on->word, bytes, on->limit)))
 		return true;
 	return take_from(on, bytes, why) || take_again(thread, device, bytes, why);
@@ -199,6 +202,7 @@ CUresult grant_would_fit(int device, uint64_t bytes)
 {
 	CUresult result;
 
+	bounds_look();
 	if (device < 0 || (guest.devices[device].limit == BYTES_NONE &&
 		!guest.devices[device].grouped && !guest.refused))
 		return CUDA_SUCCESS;
@@ -268,6 +272,7 @@ hot void count_live(struct grant *grant, const struct ledger_record *record)
 	struct ledger_thread *counts = grant->thread->counts;
 	uint64_t held = 0;
 
+	guest_active(record->time_ns);
 	counts->allocs[kind]++;
 	add_own(&counts->bytes[kind], grant->bytes);
 	if (likely(grant->charged)) {
@@ -278,7 +283,6 @@ hot void count_live(struct grant *grant, const struct ledger_record *record)
 			__atomic_fetch_add(&device->pool_bytes, grant->bytes, __ATOMIC_RELAXED);
 		if (unlikely(record->time_ns >= device->next_sample_ns))
 			overhead_sample(grant->device);
-
 		if (used > __atomic_load_n(&device->ledger->peak_bytes, __ATOMIC_RELAXED))
 			raise_to(&device->ledger->peak_bytes, used);
 		for (uint32_t i = 0; i < guest.device_count; i++)
@@ -434,6 +438,7 @@ hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 	else if (record->flags & RECORD_CLASS_LIMITED)
 		quota_give_back(&guest.kinds[record->kind].word, record->bytes);
 	if (likely(record->class != CLASS_OBJECT)) {
+		guest_active(guest_realtime_ns());
 		thread->counts->frees[record->kind]++;
 		add_own(&thread->counts->bytes[record->kind], -(int64_t)record->bytes);
 		growth_given(record);

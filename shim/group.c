@@ -349,6 +349,30 @@ void group_open(const char *job, uint32_t self)
 	strncpy(group.job, job, sizeof(group.job) - 1);
 }
 
+void group_inherit(uint64_t job_limit_override[SLOT_DEVICES])
+{
+	const struct members *list = members(JOB);
+	int fd = group.job[0] ? peers_open() : -1;
+
+	for (uint32_t i = 0; fd >= 0 && i < list->count; i++) {
+		uint32_t number = list->slots[i];
+
+		if (number == group.self)
+			continue;
+		if (peers_take_over(fd, number)) { /* it is dead */
+			peers_let_go(fd, number);
+			continue;
+		}
+		for (unsigned d = 0; d < SLOT_DEVICES; d++) {
+			uint64_t bytes = slots()[number].job_limit_override[d];
+
+			job_limit_override[d] = bytes ? bytes : job_limit_override[d];
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
 void group_forget(void)
 {
 	memset(&group, 0, sizeof(group));

@@ -34,6 +34,9 @@ struct group_limits {
 /* Once, with a slot: whose group are we in? */
 void group_open(const char *job, uint32_t self);
 
+/* A limit that our job was given while it ran: what living members have in their slots. */
+void group_inherit(uint64_t job_limit_override[SLOT_DEVICES]);
+
 /*
  * Raise `bytes` in our own word, the one of index `word_index` in our slot, under the limit of the
  * process and those of the groups. False: refused by `why`, and nothing is held.

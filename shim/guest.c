@@ -17,6 +17,7 @@
 #include "gputime.h"
 #include "group.h"
 #include "limit.h"
+#include "bounds.h"
 #include "log.h"
 #include "lookup.h"
 #include "policy.h"
@@ -116,6 +117,7 @@ static void forget(void)
 	share_forget();
 	group_forget();
 	gputime_forget();
+	bounds_forget();
 	site_forget();
 	growth_forget();
 	lookup_forget();
@@ -219,6 +221,7 @@ static struct thread *thread_locked(uint32_t tid)
 		return NULL;
 	thread->tid = tid;
 	thread->counts->tid = tid;
+	thread->counts->sync_since_ns = 0; /* whose block it was died in there */
 	thread->call = THREAD_IDLE;
 	thread->frame = NULL;
 	thread->context = thread->owner = NULL;

@@ -98,6 +98,8 @@ struct guest {
 	struct kind_limit kinds[KIND_COUNT];
 	struct policy policy;
 	uint32_t waiting; /* threads that wait for memory */
+	uint32_t *limits_changed; /* by others, live; what they say is followed ... */
+	uint32_t limits_seen;     /* ... up to this change: bounds.h */
 	uint32_t green_count;
 	struct guest_green greens[GREENS_MAX];
 	uint32_t pools_lock;
@@ -185,6 +187,15 @@ hot int guest_current_device(struct thread *thread, CUcontext *context)
 
 /* Key of the calling thread in traces; emits its `thread` event before the first use. */
 uint32_t guest_trace_key(struct thread *thread);
+
+/* The process does something: whoever looks at its slot sees when it last did. */
+hot void guest_active(uint64_t realtime_ns)
+{
+	struct slot *slot = guest.slot;
+
+	if (likely(slot) && __atomic_load_n(&slot->activity_ns, __ATOMIC_RELAXED) != realtime_ns)
+		__atomic_store_n(&slot->activity_ns, realtime_ns, __ATOMIC_RELAXED);
+}
 
 /* Something worth telling happened; or is so, however often it is seen. */
 void guest_find(enum cuward_finding finding);

@@ -5,6 +5,7 @@
  * never more than the driver has. free + what we hold <= total, always.
  */
 #include "grant.h"
+#include "bounds.h"
 #include "overhead.h"
 #include "quota.h"
 #include "traced.h"
@@ -47,6 +48,7 @@ static uint64_t limit_of(const struct guest_device *device)
 		if (cw_index >= 0) { \
 			if (total && free) \
 				overhead_learn(cw_index, *free, *total); \
+			bounds_look(); \
 			if (total) \
 				*total = least(*total, limit_of(cw_device)); \
 			if (free) \

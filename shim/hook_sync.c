@@ -18,23 +18,39 @@ static __attribute__((noinline)) CUresult traced_sync(enum call call, CUresult r
 	return result;
 }
 
+/* Whoever asks why nothing happens sees that we wait here, and since when. */
+static void wait_open(enum call call)
+{
+	struct ledger_thread *counts = guest_thread()->counts;
+	uint64_t now = guest_realtime_ns();
+
+	counts->sync_call = call;
+	__atomic_store_n(&counts->sync_since_ns, now, __ATOMIC_RELEASE);
+	guest_active(now);
+}
+
+static void wait_close(void)
+{
+	__atomic_store_n(&guest_thread()->counts->sync_since_ns, 0, __ATOMIC_RELEASE);
+	guest_active(guest_realtime_ns());
+}
+
 /* Pools give memory back when somebody waits; where that is charged, look. */
 #define SYNC(name, handle) \
-	static __attribute__((noinline)) CUresult watched_##name PARAMS_##name \
-	{ \
-		uint64_t cw_began_ns = traced_begin(); \
-		CUresult cw_result = real.name ARGS_##name; \
-\
-		if (guest.policy.pools_reserved) \
-			pool_look_everywhere(); \
-		gputime_look(); \
-		return cw_began_ns ? traced_sync(CALL_##name, cw_result, cw_began_ns, handle) : cw_result; \
-	} \
 	CUresult on_##name PARAMS_##name \
 	{ \
-		bool cw_watched = trace_on || guest.policy.pools_reserved; \
+		uint64_t cw_began_ns = traced_begin(); \
+		CUresult cw_result; \
 \
-		return (unlikely(cw_watched) ? watched_##name : real.name) ARGS_##name; \
+		wait_open(CALL_##name); \
+		cw_result = real.name ARGS_##name; \
+		wait_close(); \
+		if (unlikely(guest.policy.pools_reserved)) \
+			pool_look_everywhere(); \
+		if (unlikely(cw_began_ns)) \
+			gputime_look(); \
+		return unlikely(cw_began_ns) ? \
+			traced_sync(CALL_##name, cw_result, cw_began_ns, handle) : cw_result; \
 	}
 
 SYNC(cuCtxSynchronize, 0)

@@ -230,6 +230,8 @@ static void put_device(struct json *json, unsigned index, const struct ledger_de
 		sizeof(device->limit_source));
 	put_limit(json, "job", device->job_limit_bytes, device->job_limit_source,
 		sizeof(device->job_limit_source));
+	put_limit(json, "user", device->user_limit_bytes, device->user_limit_source,
+		sizeof(device->user_limit_source));
 	json_close(json, ']');
 	json_bytes(json, "used_bytes", used_bytes);
 	json_number(json, "peak_bytes", device->peak_bytes);

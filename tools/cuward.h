@@ -15,6 +15,7 @@
 	X(leaks, "the leaks of a report in another form, or against an earlier report") \
 	X(mark, "name this moment in a process that runs with --leak marks") \
 	X(preflight, "") \
+	X(ps, "who holds GPU memory here, against which limit, and who is idle") \
 	X(run, "run a command under limits, leak check and trace") \
 	X(stats, "tables of a trace: processes, devices, kernels, calls, copies, memory") \
 	X(timeline, "what the processes of a trace did on the GPUs, over time")

@@ -110,14 +110,15 @@ struct slot {
 	uint32_t control;
 	uint32_t limits_changed; /* generation of limit_override */
 	uint8_t reserved_control[56];
-	uint64_t limit_override[SLOT_DEVICES]; /* bytes; 0 says nothing */
+	uint64_t limit_override[SLOT_DEVICES]; /* of the process; bytes, BYTES_NONE; 0 says nothing */
+	uint64_t job_limit_override[SLOT_DEVICES]; /* of its job, the same */
 
 	/* written by the owner */
 	uint32_t state;
 	uint32_t generation; /* times this slot was taken */
 	uint32_t trace;      /* enum trace_state */
-	uint32_t reserved_owner;
-	uint64_t activity_ns; /* CLOCK_MONOTONIC of a recent CUDA call, coarse */
+	uint32_t group_length; /* so much of who.job names the job whose limit binds it */
+	uint64_t activity_ns; /* CLOCK_REALTIME of the last allocation, free or wait; coarse */
 	struct process_identity who;
 	uint64_t process_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
 	uint64_t overhead[SLOT_DEVICES];      /* bytes of contexts and modules that no word holds */
@@ -125,7 +126,8 @@ struct slot {
 	uint64_t waiting_bytes;
 	int32_t priority;
 	uint32_t waiting_device; /* index of the word */
-	uint8_t reserved[2048 - 256 - 64 - 256 - 24 - sizeof(struct process_identity) - 512 - 24];
+	uint64_t job_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
+	uint8_t reserved[2048 - 256 - 64 - 512 - 24 - sizeof(struct process_identity) - 512 - 24 - 256];
 };
 
 /* ---- the ledger file ---- */
@@ -208,7 +210,9 @@ struct ledger_thread {
 		uint64_t count;
 		uint64_t errors;
 	} calls[LEDGER_CALLS_MAX];
-	uint8_t reserved[12288 - 8 - 24 * KIND_COUNT - 16 * OBJECT_COUNT - 16 * LEDGER_CALLS_MAX];
+	uint64_t sync_since_ns; /* CLOCK_REALTIME, 0: the thread does not wait for the GPU; coarse */
+	uint32_t sync_call;     /* in which call */
+	uint8_t reserved[12288 - 20 - 24 * KIND_COUNT - 16 * OBJECT_COUNT - 16 * LEDGER_CALLS_MAX];
 };
 
 struct ledger_device {
@@ -220,6 +224,8 @@ struct ledger_device {
 	char limit_source[48]; /* "CUWARD_MEMORY", "default", ... */
 	uint64_t job_limit_bytes;
 	char job_limit_source[48];
+	uint64_t user_limit_bytes;
+	char user_limit_source[48];
 	uint64_t peak_bytes;
 	uint64_t denied;
 	uint64_t denied_bytes;

@@ -3,14 +3,15 @@
  * play.c - a CUDA program that does what its arguments say, one after the other.
  *
  *	init  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
- *	info TOTAL/FREE
+ *	info TOTAL/FREE  launch KERNEL  launches MS  sync  churn MS  grow MS
  *	sleep MS  sh COMMAND  chdir FOLDER  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
  *	fork ( ... )  wait  exec PROGRAM ARG...
  *
  * SIZE is bytes, or with K, M or G. free N frees the Nth allocation of this process, from 0.
  * `fork (` lets a child do what stands up to the `)`, after which the child ends like the others.
  * A CUDA call that fails ends the program with status 99, except after `refused`, which wants error
- * 2 (out of memory); so does `info` with other sizes than cuMemGetInfo tells. It finds the driver as the CUDA runtime does.
+ * 2 (out of memory); so does `info` with other sizes than cuMemGetInfo tells. launches, churn and grow go on for so long: launching,
+ * allocating and freeing, allocating alone. It finds the driver as the CUDA runtime does.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef int (*call)();
@@ -100,6 +102,53 @@ void allocate(const char *kind, const char *text)
 		strcmp(kind, "vmm") == 0 ? "cuMemRelease" : "cuMemFree_v2");
 }
 
+static void launch(const char *name)
+{
+	char ptx[200];
+	void *module, *function;
+
+	snprintf(ptx, sizeof(ptx), ".version 7.0\n.target sm_52\n.address_size 64\n"
+		".visible .entry %s() { ret; }\n", name);
+	need("module", find("cuModuleLoadData")(&module, ptx));
+	need("function", find("cuModuleGetFunction")(&function, module, name));
+	need("launch", find("cuLaunchKernel")(function, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+}
+
+static long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void keep_launching(int ms)
+{
+	static const char ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
+		".visible .entry again() { ret; }\n";
+	long end = now_ms() + ms;
+	void *module, *function;
+	call cuLaunchKernel = find("cuLaunchKernel");
+
+	need("module", find("cuModuleLoadData")(&module, ptx));
+	need("function", find("cuModuleGetFunction")(&function, module, "again"));
+	for (; now_ms() < end; usleep(1000))
+		need("launch", cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+}
+
+static void keep_allocating(int ms, int freeing)
+{
+	long end = now_ms() + ms;
+
+	for (; now_ms() < end; usleep(freeing ? 1000 : 20000)) {
+		uint64_t handle = 0;
+
+		need("alloc", find("cuMemAlloc_v2")(&handle, (size_t)1 << 20));
+		if (freeing)
+			need("free", find("cuMemFree_v2")(handle));
+	}
+}
+
 static void give_back(int number)
 {
 	need("free", find(allocations[number].free_by)(allocations[number].handle));
@@ -156,6 +205,8 @@ static int plain(const char *word)
 {
 	if (strcmp(word, "init") == 0)
 		need(word, find("cuInit")(0));
+	else if (strcmp(word, "sync") == 0)
+		need(word, find("cuCtxSynchronize")());
 	else if (strcmp(word, "freeall") == 0)
 		for (int i = 0; i < count; i++)
 			give_back(i);
@@ -185,6 +236,12 @@ static void with_argument(const char *word, const char *argument)
 		usleep((useconds_t)atoi(argument) * 1000);
 	else if (strcmp(word, "sh") == 0)
 		need("sh", system(argument));
+	else if (strcmp(word, "launch") == 0)
+		launch(argument);
+	else if (strcmp(word, "launches") == 0)
+		keep_launching(atoi(argument));
+	else if (strcmp(word, "churn") == 0 || strcmp(word, "grow") == 0)
+		keep_allocating(atoi(argument), word[0] == 'c');
 	else if (strcmp(word, "chdir") == 0)
 		need("chdir", chdir(argument));
 	else if (strcmp(word, "say") == 0)

@@ -98,8 +98,13 @@ in_job() {
 		LD_PRELOAD=$shim "$apps/group" 2 3 100000000 1048576 >/dev/null 3>&- &
 		job=$!
 		sleep 0.$((RANDOM % 3 + 1))
-		kill -9 $(pgrep -P $job) $job
+		kill -STOP $job # it makes no more children
+		children=$(pgrep -P $job)
+		kill -9 $children $job
 		wait $job || true
+		for child in $children; do
+			while grep -qs '^State:.[^ZX]' /proc/$child/status; do sleep 0.01; done
+		done
 		LD_PRELOAD=$shim timeout 60 "$play" init device 0 alloc 12M refused 1 freeall
 	done
 	# The driver notices a death later than we do: for that long it counts both, the dead and the living.

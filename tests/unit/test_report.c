@@ -119,6 +119,7 @@ static void add_device(const char *bus, uint64_t limit, const char *source)
 	device->limit_bytes = limit;
 	strcpy(device->limit_source, source);
 	device->job_limit_bytes = BYTES_NONE;
+	device->user_limit_bytes = BYTES_NONE;
 	device->peak_bytes = 48 * MIB;
 	device->untracked_bytes = -1;
 }

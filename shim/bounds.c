@@ -1,0 +1,185 @@
+/*
+ * bounds.c - limits from the environment, from the administrator, and live from `cuward limit`.
+ */
+#include "bounds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "admin.h"
+#include "limit.h"
+#include "log.h"
+#include "settings.h"
+#include "share.h"
+
+/* What was asked for and allowed at the start; later changes are laid over it. */
+static struct {
+	uint32_t lock;
+	uint64_t process[SLOT_DEVICES];
+	uint64_t job[SLOT_DEVICES];
+	struct admin admin;
+} WHOLE_PAGES bounds;
+
+static void visible_devices(struct limit_device devices[SLOT_DEVICES])
+{
+	for (uint32_t i = 0; i < guest.device_count; i++) {
+		memcpy(devices[i].uuid, guest.devices[i].ledger->uuid, sizeof(devices[i].uuid));
+		devices[i].total_bytes = guest.devices[i].ledger->total_bytes;
+	}
+}
+
+/* What one setting says of each device. False: `refusal` says what is wrong with it. */
+static bool resolve(enum setting setting, uint64_t bytes[SLOT_DEVICES])
+{
+	struct limit limit;
+	struct limit_device devices[SLOT_DEVICES];
+	char why[200] = "";
+	char unused[200];
+
+	visible_devices(devices);
+	if (!limit_parse(&limit, settings_get(setting), why, sizeof(why)) ||
+	    !limit_resolve(&limit, devices, guest.device_count, bytes, why, sizeof(why))) {
+		snprintf(guest.header->refusal, sizeof(guest.header->refusal), "%s: %s",
+			settings_variable(setting), why);
+		return false;
+	}
+	if (limit_unused(&limit, devices, guest.device_count, unused, sizeof(unused))) {
+		guest_find(FINDING_LIMIT_UNUSED);
+		log_line(LOG_WARN, "%s names a GPU that is not visible: %s", settings_variable(setting),
+			unused);
+	}
+	return true;
+}
+
+static bool ask_administrator(void)
+{
+	struct limit_device devices[SLOT_DEVICES];
+	bool understood;
+
+	visible_devices(devices);
+	understood = admin_read(&bounds.admin, devices, guest.device_count, guest.header->who.uid,
+		guest.header->refusal, sizeof(guest.header->refusal));
+	if (understood && bounds.admin.warning[0])
+		log_line(LOG_WARN, "%s", bounds.admin.warning);
+	return understood;
+}
+
+/* ---- which one wins ---- */
+
+/* `live` says nothing when 0. The text of the winner goes to source, 48 bytes. */
+static uint64_t win(uint64_t asked, const char *variable, uint64_t live, const struct admin_limit *max,
+	char *source)
+{
+	uint64_t bytes = live ? live : asked;
+	const char *from = bytes == BYTES_NONE ? "" : live ? "cuward limit" : variable;
+
+	if (max->bytes < bytes) {
+		bytes = max->bytes;
+		from = max->source;
+	}
+	strncpy(source, from, 47);
+	return bytes;
+}
+
+static uint64_t live_limit(const uint64_t *overrides, uint32_t slot_device)
+{
+	return overrides ? __atomic_load_n(&overrides[slot_device], __ATOMIC_RELAXED) : 0;
+}
+
+static void settle_device(uint32_t index)
+{
+	struct guest_device *device = &guest.devices[index];
+	struct ledger_device *told = device->ledger;
+	struct slot *slot = guest.slot;
+	uint64_t process = win(bounds.process[index], "CUWARD_MEMORY",
+		live_limit(slot ? slot->limit_override : NULL, told->slot_device),
+		&bounds.admin.max[ADMIN_PROCESS][index], told->limit_source);
+	uint64_t job = win(bounds.job[index], "CUWARD_JOB_MEMORY",
+		live_limit(slot ? slot->job_limit_override : NULL, told->slot_device),
+		&bounds.admin.max[ADMIN_JOB][index], told->job_limit_source);
+	const struct admin_limit *user = &bounds.admin.max[ADMIN_USER][index];
+
+	__atomic_store_n(&device->limit, process, __ATOMIC_RELAXED);
+	__atomic_store_n(&device->group.job, job, __ATOMIC_RELAXED);
+	__atomic_store_n(&device->group.user, user->bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&device->grouped, job != BYTES_NONE || user->bytes != BYTES_NONE,
+		__ATOMIC_RELAXED);
+	told->limit_bytes = process;
+	told->job_limit_bytes = job;
+	told->user_limit_bytes = user->bytes;
+	memcpy(told->user_limit_source, user->source, sizeof(user->source));
+	if (slot) {
+		slot->process_limit[told->slot_device] = process;
+		slot->job_limit[told->slot_device] = job;
+	}
+}
+
+/* The changes first: one that comes in between is seen next time. */
+void bounds_reload(void)
+{
+	uint32_t changed;
+
+	lock_take(&bounds.lock);
+	changed = __atomic_load_n(guest.limits_changed, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < guest.device_count; i++)
+		settle_device(i);
+	__atomic_store_n(&guest.limits_seen, changed, __ATOMIC_RELAXED);
+	lock_give_back(&bounds.lock);
+}
+
+/* ---- the start ---- */
+
+/* The job that the job's limit is of: told by `cuward run`, else the outermost. */
+static void find_group(void)
+{
+	char job[128];
+
+	if (!guest.slot)
+		return;
+	snprintf(job, sizeof(job), "%s", settings_get(SETTING_job_of));
+	if (!job[0]) {
+		snprintf(job, sizeof(job), "%s", settings_get(SETTING_job));
+		job[strcspn(job, "/")] = '\0';
+	}
+	group_open(job, guest.header->slot);
+	guest.slot->group_length = strlen(job);
+	group_inherit(guest.slot->job_limit_override);
+}
+
+/* Without a slot nobody sees the others: then such a limit cannot be kept, and nothing may start. */
+static bool can_be_kept(void)
+{
+	for (uint32_t i = 0; i < guest.device_count && !guest.slot; i++) {
+		const struct ledger_device *device = guest.devices[i].ledger;
+		bool of_job = device->job_limit_bytes != BYTES_NONE;
+
+		if (!of_job && device->user_limit_bytes == BYTES_NONE)
+			continue;
+		snprintf(guest.header->refusal, sizeof(guest.header->refusal),
+			"%s: the shared state cannot be used, so the %s's other processes cannot be "
+			"seen; `cuward doctor` says why",
+			of_job ? device->job_limit_source : device->user_limit_source,
+			of_job ? "job" : "user");
+		return false;
+	}
+	return true;
+}
+
+bool bounds_open(void)
+{
+	share_wipe_on_fork(&bounds, sizeof(bounds));
+	guest.limits_changed = &guest.limits_seen; /* nobody can */
+	find_group();
+	if (!resolve(SETTING_memory, bounds.process) || !resolve(SETTING_job_memory, bounds.job) ||
+	    !ask_administrator())
+		return false;
+	if (guest.slot)
+		guest.limits_changed = &guest.slot->limits_changed;
+	bounds_reload();
+	return can_be_kept();
+}
+
+void bounds_forget(void)
+{
+	memset(&bounds, 0, sizeof(bounds));
+}

@@ -1,0 +1,228 @@
+#!/usr/bin/env bats
+# cuward ps: who holds what, from files that may be anybody's.
+
+load guest
+load box
+
+setup() { box_setup; }
+teardown() { box_teardown; }
+
+ps_json() {
+	"$cuward" ps --json "$@" >out
+}
+
+# poke OFFSET BYTES: overwrite a piece of the slots file of this user.
+poke() {
+	printf "$2" | dd of="${3:-state/slots.$(id -u)}" bs=1 seek="$1" conv=notrunc status=none
+}
+
+@test "nobody: an empty table, and all there is to know of no GPU" {
+	"$cuward" ps >out
+	[ "$(wc -l <out)" -eq 1 ]
+	ps_json
+	told '[.processes, .gpus, .users]' '[[],[],[]]'
+}
+
+@test "bytes, limits, user, GPU and job of a process" {
+	CUWARD_JOB=a/b CUWARD_MEMORY=1G CUWARD_JOB_MEMORY=512M CUWARD_LABEL=team=x \
+		holder init device 0 alloc 100M say held sleep 600000
+	ps_json
+	told '[.processes[] | [.pid, .outer_pid, .uid, .user, .state, .command, .job, .labels]]' \
+		"[[$pid,$pid,$(id -u),\"$(id -un)\",\"alive\",\"play\",\"a/b\",\"team=x\"]]"
+	told '[.processes[0].devices[] | [.used_bytes, .total_bytes, .limits]]' "[[$((100 * MiB)),$((16 << 30)),$(
+		)[{\"scope\":\"process\",\"bytes\":$((1 << 30))},{\"scope\":\"job\",\"bytes\":$((512 * MiB))}]]]"
+	told '[.processes[0] | .waiting, .synchronizing]' '[null,null]'
+	told '.processes[0].devices[0].overhead_bytes > 0' true
+	start=$(jq -r '.processes[0].start_time | .[0:19] + "Z" | fromdate' out)
+	[ $(($(date +%s) - start)) -lt 600 ]
+	"$cuward" ps >out
+	grep -Eq "^ *$pid +$(id -un) +GPU-[0-9a-f]+ +100 MiB +512 MiB job " out
+	# Never a bare M or G, which may mean anything.
+	lacks '[0-9] ?[KMGT]B?( |$)' out
+}
+
+@test "by user and by gpu: sums" {
+	holder init device 0 alloc 100M say held sleep 600000
+	holder init device 0 alloc 28M say held sleep 600000
+	ps_json
+	told '[.processes[].devices[0].used_bytes]' "[$((100 * MiB)),$((28 * MiB))]"
+	told '.gpus | map([.used_bytes, .processes, .claimed_more])' "[[$((128 * MiB)),2,false]]"
+	told '.users | map([.user, .used_bytes, .processes])' "[[\"$(id -un)\",$((128 * MiB)),2]]"
+	[[ "$("$cuward" ps --by user --csv)" == *$'\n'$(id -u)',"'$(id -un)'",2,'$((128 * MiB)),* ]]
+	[[ "$("$cuward" ps --by gpu --csv)" == *',"Simulated GPU",2,'$((128 * MiB)),*,$((16 << 30))* ]]
+	"$cuward" ps --by gpu | grep -q ' 128 MiB '
+	"$cuward" ps --by user | grep -q ' 128 MiB '
+}
+
+@test "managed memory of many is more than the GPU has: sums never are" {
+	for i in 1 2 3; do
+		holder init device 0 managed 10G say held sleep 600000
+	done
+	ps_json
+	told '.gpus[0] | [.used_bytes, .claimed_more]' "[$((16 << 30)),true]"
+	told '.gpus[0] | .used_bytes + .overhead_bytes <= .total_bytes' true
+	"$cuward" ps --by gpu | grep -q 'more is claimed than it has'
+}
+
+@test "a wait for memory" {
+	CUWARD_JOB=j CUWARD_JOB_MEMORY=8M holder init device 0 alloc 6M say held sleep 600000
+	CUWARD_JOB=j CUWARD_JOB_MEMORY=8M CUWARD_ON_LIMIT=wait=600s \
+		holder init device 0 say held alloc 4M
+	waiting() { ps_json && [ "$(jq '[.processes[] | select(.waiting)] | length' out)" = 1 ]; }
+	eventually waiting
+	told ".processes[] | select(.waiting) | [.pid, .waiting.bytes]" "[$pid,$((4 * MiB))]"
+	told '.processes[] | select(.waiting) | .waiting.uuid' \
+		"$(jq -c '.gpus[0].uuid' out)"
+	"$cuward" ps | grep "^ *$pid " | grep -q 'for 4.00 MiB, '
+}
+
+@test "a wait for the GPU, and a process that launches only" {
+	CUWARD_SIM_KERNEL_NS=stuck=never,*=0 holder init device 0 launch stuck say held sync
+	stuck=$pid
+	syncing() { ps_json && [ "$(jq '[.processes[] | select(.synchronizing)] | length' out)" = 1 ]; }
+	eventually syncing
+	told ".processes[] | select(.synchronizing) | [.pid, .synchronizing.call]" \
+		"[$stuck,\"cuCtxSynchronize\"]"
+	first=$(jq '.processes[] | .synchronizing.for_ns' out)
+	sleep 1
+	ps_json
+	[ $(($(jq '.processes[] | .synchronizing.for_ns' out) - first)) -ge 900000000 ]
+	holder init device 0 say held launches 600000
+	now() { "$cuward" ps | grep "^ *$pid " | grep -q ' now  '; }
+	eventually now
+	"$cuward" ps >out
+	lacks "^ *$stuck .* now  " out
+}
+
+@test "last activity is that of the last allocation" {
+	holder init device 0 alloc 1M say held sleep 600000
+	ps_json
+	before=$(jq '.processes[0].last_activity' out)
+	sleep 1
+	ps_json
+	told '.processes[0].last_activity' "$before"
+}
+
+@test "the dead are shown on demand, and count for nothing" {
+	holder init device 0 alloc 100M say held sleep 600000
+	kill -9 $pid
+	wait $pid || true
+	ps_json
+	told '[.processes, .users]' '[[],[]]'
+	ps_json --stale
+	told '[.processes[] | [.pid, .state]]' "[[$pid,\"dead\"]]"
+	told '[.gpus[] | [.used_bytes, .processes]]' '[[0,0]]'
+	"$cuward" ps --stale | grep -q "^ *$pid .* dead  *play"
+}
+
+@test "hostile numbers, texts and sizes" {
+	holder init device 0 alloc 100M say held sleep 600000
+	slots=state/slots.$(id -u)
+	# Its name: escape sequences for the terminal, and no end.
+	offset=$((4096 + 256 + 64 + 512 + 24 + 48))
+	[ "$(dd if=$slots bs=1 skip=$offset count=4 status=none)" = play ]
+	poke $offset "$(printf '\\033[2J%.0s' {1..16})"
+	"$cuward" ps >out
+	lacks $'\033' out
+	grep -q 'x1b\[2J' out
+	"$cuward" ps --csv >out
+	lacks $'\033' out
+	ps_json
+	lacks $'\033' out
+	# A count beyond the file, then a file that is too short, empty, and none at all.
+	poke 20 '\377\377\377\377'
+	ps_json
+	told '.processes | length' 1
+	truncate -s 5000 $slots
+	ps_json
+	told '.processes' '[]'
+	truncate -s 100 $slots
+	run "$cuward" ps
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"slots.$(id -u): too short to be a slots file"* ]]
+	kill -9 $pid
+	mv $slots gone
+	poke() { :; }
+	mkfifo $slots
+	run timeout 20 "$cuward" ps
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"not a regular file"* ]]
+}
+
+@test "sums of hostile numbers do not wrap" {
+	holder init device 0 alloc 100M say held sleep 600000
+	poke 4096 '\377\377\377\377\377\377\377\377'
+	poke $((4096 + 256 + 64 + 512 + 24 + 368 + 256)) '\377\377\377\377\377\377\377\377'
+	ps_json
+	told '.gpus[0] | [.used_bytes, .overhead_bytes, .claimed_more]' "[$((16 << 30)),0,true]"
+}
+
+@test "another user's file: whose it is says the file system, and it may not claim all" {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	holder init device 0 alloc 100M say held sleep 600000
+	other=/dev/shm/cuward-box-test-$$
+	mkdir $other
+	cp state/slots.0 $other/slots.0
+	chown -R 12345 $other
+	poke 4096 '\377\377\377\377\377\377\377\377' $other/slots.0
+	ps_json --stale
+	"$cuward" ps --stale >table
+	rm -r $other
+	told '[.processes[] | select(.uid == 12345) | [.user, .state, .devices[0].used_bytes]]' \
+		'[["12345","dead",null]]'
+	grep '12345' table | grep -q ' unknown '
+}
+
+@test "a process of another pid namespace has both its pids" {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	LD_PRELOAD=$shim unshare -pf --kill-child "$play" init device 0 alloc 1M say held sleep 600000 >said 3>&- &
+	started+=($!)
+	held() { grep -q held said; }
+	eventually held
+	ps_json
+	told '[.processes[] | select(.command == "play") | [.pid, .state]]' '[[1,"alive"]]'
+	outer=$(jq '.processes[] | select(.command == "play") | .outer_pid' out)
+	grep -q "^NSpid:.*$outer.*	1$" /proc/$outer/status
+	"$cuward" ps | grep -q "^ *$outer .* play"
+	kill -9 "$outer"
+}
+
+@test "three hundred processes take at most 50 ms" {
+	holder init device 0 alloc 1M say held sleep 600000
+	python3 - state/slots.$(id -u) state/jobs/-/$pid-*.ledger <<-'X' >many 3>&- &
+		import fcntl, os, struct, sys, time
+		slots, ledger = sys.argv[1:]
+		fd = os.open(slots, os.O_RDWR)
+		slot, book = os.pread(fd, 2048, 4096), open(ledger, "rb").read((1 << 20) + 3 * 12288)
+		pid = int(os.path.basename(ledger).split("-")[0])
+		at, inside = slot.index(struct.pack("I", pid)), book.index(struct.pack("I", pid))
+		for i in range(1, 300):
+		    other = struct.pack("I", 100000 + i)
+		    os.pwrite(fd, slot[:at] + other + slot[at + 4:], 4096 + 2048 * i)
+		    fcntl.fcntl(fd, 37, struct.pack("hhlli", fcntl.F_WRLCK, 0, 4096 + 2048 * i, 2048, 0))
+		    with open(ledger.replace(f"/{pid}-", f"/{100000 + i}-"), "wb") as out:
+		        out.write(book[:inside] + other + book[inside + 4:])
+		os.pwrite(fd, struct.pack("I", 300), 20)
+		print("held", flush=True)
+		time.sleep(600)
+	X
+	started+=($!)
+	many() { grep -q held many; }
+	eventually many
+	ps_json
+	told '.processes | length' 300
+	told '[.processes[] | select(.devices[0].overhead_bytes)] | length' 300
+	for try in 1 2 3 4 5; do
+		cpu=$( { TIMEFORMAT='%U %S'; time "$cuward" ps >/dev/null; } 2>&1 | awk '{ print int(1000 * ($1 + $2)) }')
+		echo "$cpu ms"
+		[ "$cpu" -gt 35 ] || return 0
+	done
+	false
+}
+
+@test "what cannot be asked" {
+	for wrong in --by=nothing '--json --csv' extra; do
+		run "$cuward" ps $wrong
+		[ "$status" -eq 2 ]
+	done
+}

@@ -1,0 +1,88 @@
+/*
+ * box.h - who holds what on this machine, as far as this user may see: slots and ledgers as rows.
+ */
+#ifndef BOX_H
+#define BOX_H
+
+#include <sys/types.h>
+
+#include "ledger_peek.h"
+
+/* Bytes nobody knows; and BYTES_NONE where a limit is meant. */
+#define BYTES_UNKNOWN (UINT64_MAX - 1)
+
+struct box_gpu {
+	uint8_t uuid[16];
+	uint64_t total_bytes;
+	uint64_t used_bytes; /* by everybody alive we see, never more than there is; overhead apart */
+	uint64_t overhead_bytes; /* that is known */
+	unsigned processes;
+	bool claimed_more; /* the sum was more than there is */
+	char name[64];     /* empty where no ledger tells */
+};
+
+/* What a process has to do with one GPU. */
+struct box_hold {
+	size_t gpu; /* index */
+	uint32_t word;
+	uint64_t used_bytes;     /* BYTES_UNKNOWN: more than the GPU has, and not by somebody we trust */
+	uint64_t overhead_bytes; /* BYTES_UNKNOWN */
+	uint64_t limit_bytes;    /* of the process, BYTES_NONE */
+	uint64_t job_limit_bytes;
+};
+
+struct box_process {
+	const struct slots_file *file;
+	const struct slots_entry *entry;
+	const struct process_identity *who;
+	enum ledger_owner owner;
+	uint32_t uid;
+	char *user;    /* name, or the number */
+	pid_t pid;     /* as we see it, 0 unknown */
+	bool peeked;
+	bool busy;     /* it made CUDA calls while we looked (box_look()) */
+	uint64_t calls; /* how many */
+	struct ledger_peek peek;
+	struct box_hold *holds;
+	size_t hold_count;
+	uint64_t used_bytes; /* on all GPUs */
+	uint64_t activity_ns; /* CLOCK_REALTIME, 0 unknown */
+	uint64_t sync_ns;     /* so long a thread has been waiting for the GPU, 0 none */
+	uint64_t waiting_ns;  /* so long it waits for memory, 0 it does not */
+};
+
+struct box_user {
+	uint32_t uid;
+	const char *user;
+	unsigned processes;
+	uint64_t used_bytes, overhead_bytes;
+};
+
+struct box {
+	struct slots_list slots;
+	struct box_process *processes; /* most memory first */
+	size_t count;
+	struct box_gpu *gpus;
+	size_t gpu_count;
+	struct box_user *users;
+	size_t user_count;
+	uint64_t now_ns; /* CLOCK_REALTIME */
+};
+
+/* dead: also those of whom only their slots are left. */
+void box_open(struct box *box, bool dead);
+/* Once more, after a while: who made calls since box_open()? */
+void box_look(struct box *box);
+void box_close(struct box *box);
+
+/* The living process with this pid, as we see it or, where that is not known, as it sees itself. */
+struct box_process *box_find(const struct box *box, pid_t pid);
+/* The least limit that binds it there, and of what: "process" or "job"; BYTES_NONE. */
+uint64_t box_limit(const struct box_hold *hold, const char **scope);
+/* Is it of this job, or of one within it? */
+bool box_in_job(const struct box_process *process, const char *job);
+/* "GPU-0011..." in full; and short, as far as it is unambiguous here. */
+const char *box_uuid(const struct box_gpu *gpu);
+const char *box_gpu_name(const struct box *box, const struct box_gpu *gpu);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * cmd_ps.c - `cuward ps`: who holds what, against which limit, since when, last activity.
+ */
+#include <argp.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cuward.h"
+#include "format.h"
+#include "ps.h"
+
+/* So long we look who makes calls: launches alone leave no other mark. */
+#define LOOK_NS 15000000
+
+struct order {
+	enum ps_by by;
+	bool json, csv, stale;
+};
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+	static const char *const words[] = { "process", "user", "gpu" };
+	struct order *order = state->input;
+
+	switch (key) {
+	case 'j': order->json = true; return 0;
+	case 'c': order->csv = true; return 0;
+	case 's': order->stale = true; return 0;
+	case 'b':
+		for (enum ps_by by = BY_PROCESS; by <= BY_GPU; by++)
+			if (strcmp(argument, words[by]) == 0) {
+				order->by = by;
+				return 0;
+			}
+		argp_error(state, "--by %s: it is process, user or gpu", argument);
+		return 0;
+	case ARGP_KEY_ARG: argp_usage(state); return 0;
+	case ARGP_KEY_END:
+		if (order->json && order->csv)
+			argp_error(state, "JSON or CSV?");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Files that others wrote and we cannot read hide processes: that is told. */
+static int tell_unreadable(const struct box *box)
+{
+	if (!box->slots.unreadable)
+		return EXIT_FINE;
+	fprintf(stderr, "cuward: %zu slots file%s cannot be read: ", box->slots.unreadable,
+		box->slots.unreadable == 1 ? "" : "s");
+	put_safe(stderr, box->slots.why, 0);
+	fputc('\n', stderr);
+	return EXIT_FOUND;
+}
+
+int cmd_ps(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "json", 'j', NULL, 0, "All of it as JSON", 0 },
+		{ "csv", 'c', NULL, 0, "As CSV: bytes, nanoseconds, RFC 3339", 0 },
+		{ "by", 'b', "WHAT", 0, "One row a process (and GPU), a user, or a gpu", 0 },
+		{ "stale", 's', NULL, 0, "Also the dead, as far as their slots are left", 0 },
+		{ 0 },
+	};
+	static const struct argp parser = { .options = options, .parser = parse_option,
+		.doc = "Who holds GPU memory on this machine: the processes under cuward that you may see.\v"
+			"Exit status: 0, 1 some slots file cannot be read, 2 usage." };
+	struct order order = { 0 };
+	struct box box;
+	int status;
+
+	setlocale(LC_CTYPE, "");
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&parser, argc, argv, 0, NULL, &order);
+	box_open(&box, order.stale);
+	nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+	box_look(&box);
+	if (order.json)
+		ps_json(stdout, &box);
+	else if (order.csv)
+		ps_csv(stdout, &box, order.by);
+	else
+		ps_table(stdout, &box, order.by);
+	status = tell_unreadable(&box);
+	box_close(&box);
+	return status;
+}

@@ -1,0 +1,142 @@
+/*
+ * ledger_peek.c - a look into the ledgers of running processes: counters, not records.
+ */
+#include "ledger_peek.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "need.h"
+
+/* Of a process with more threads than this, what it does now is not told: it would take too long. */
+#define THREADS_MAX 256u
+
+bool ledger_peek_path(char *path, size_t bytes, const struct slots_file *file,
+	const struct slots_entry *entry)
+{
+	const struct process_identity *who = &entry->slot.who;
+	const char *job = who->job[0] ? who->job : "-";
+
+	/* Jobs are folders; none of them leads out of ours. */
+	if (job[0] == '/' || job[0] == '.' || strstr(job, "/."))
+		return false;
+	return snprintf(path, bytes, "%s/jobs/%s/%u-%u-%" PRIu64 ".ledger", file->folder, job, who->pid,
+		who->image, who->start_ticks) < (int)bytes;
+}
+
+/* Folders of others may be links to anywhere: each step by itself. */
+static int open_ledger(const struct slots_file *file, const struct slots_entry *entry)
+{
+	char path[PATH_MAX];
+	char *rest = NULL, *part, *next;
+	int fd;
+
+	if (!ledger_peek_path(path, sizeof(path), file, entry))
+		return -1;
+	fd = open(file->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	part = strtok_r(path + strlen(file->folder), "/", &rest);
+	while (fd >= 0 && part) {
+		int inner;
+
+		next = strtok_r(NULL, "/", &rest);
+		inner = openat(fd, part, O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
+			(next ? O_PATH | O_DIRECTORY : O_RDONLY));
+		close(fd);
+		fd = inner;
+		part = next;
+	}
+	return fd;
+}
+
+static bool read_all(int fd, void *to, size_t bytes, off_t offset)
+{
+	return pread(fd, to, bytes, offset) == (ssize_t)bytes;
+}
+
+static void read_thread(struct ledger_peek *peek, const struct ledger_thread *thread)
+{
+	uint64_t calls = 0;
+
+	for (unsigned i = 0; i < LEDGER_CALLS_MAX; i++)
+		calls = slots_add(calls, thread->calls[i].count);
+	peek->calls = slots_add(peek->calls, calls);
+	if (thread->sync_since_ns && (!peek->sync_since_ns || thread->sync_since_ns < peek->sync_since_ns)) {
+		peek->sync_since_ns = thread->sync_since_ns;
+		peek->sync_call = thread->sync_call;
+		peek->sync_calls = calls;
+	}
+}
+
+static bool read_threads(struct ledger_peek *peek, int fd, uint32_t count)
+{
+	static struct ledger_thread thread;
+
+	peek->calls = peek->sync_since_ns = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (!read_all(fd, &thread, sizeof(thread),
+			(off_t)(LEDGER_THREADS_OFFSET + i * sizeof(thread))))
+			return false;
+		read_thread(peek, &thread);
+	}
+	return true;
+}
+
+static bool is_of(const struct ledger_header *header, const struct slots_entry *entry)
+{
+	const struct process_identity *a = &header->who, *b = &entry->slot.who;
+
+	return header->magic == LEDGER_MAGIC && header->version == CUWARD_LAYOUT_VERSION &&
+		header->header_bytes == sizeof(*header) && a->pid == b->pid && a->pid_ns == b->pid_ns &&
+		a->start_ticks == b->start_ticks && a->image == b->image;
+}
+
+bool ledger_peek(struct ledger_peek *peek, const struct slots_file *file,
+	const struct slots_entry *entry)
+{
+	int fd = open_ledger(file, entry);
+	bool fine = false;
+
+	*peek = (struct ledger_peek){ 0 };
+	if (fd < 0)
+		return false;
+	peek->header = need_zeroed(1, sizeof(*peek->header));
+	if (read_all(fd, peek->header, sizeof(*peek->header), 0) && is_of(peek->header, entry) &&
+		peek->header->thread_count <= THREADS_MAX)
+		fine = read_threads(peek, fd, peek->header->thread_count);
+	if (peek->header->device_count > SLOT_DEVICES)
+		peek->header->device_count = SLOT_DEVICES;
+	close(fd);
+	if (!fine)
+		ledger_peek_free(peek);
+	return fine;
+}
+
+bool ledger_peek_again(struct ledger_peek *peek, const struct slots_file *file,
+	const struct slots_entry *entry)
+{
+	struct ledger_peek now = { .header = peek->header };
+	uint32_t count = 0;
+	int fd = open_ledger(file, entry);
+	bool fine = fd >= 0 && read_all(fd, &count, sizeof(count),
+		offsetof(struct ledger_header, thread_count)) && count <= THREADS_MAX &&
+		read_threads(&now, fd, count);
+
+	if (fd >= 0)
+		close(fd);
+	if (fine)
+		*peek = now;
+	return fine;
+}
+
+void ledger_peek_free(struct ledger_peek *peek)
+{
+	free(peek->header);
+	*peek = (struct ledger_peek){ 0 };
+}

@@ -1,0 +1,31 @@
+/*
+ * ledger_peek.h - the few numbers of a ledger that say what its process is doing now.
+ */
+#ifndef LEDGER_PEEK_H
+#define LEDGER_PEEK_H
+
+#include <stdbool.h>
+
+#include "slots_read.h"
+
+struct ledger_peek {
+	uint64_t calls;         /* CUDA calls so far */
+	uint64_t sync_since_ns; /* CLOCK_REALTIME: so long some thread waits for the GPU, 0 none does */
+	uint32_t sync_call;
+	uint64_t sync_calls;    /* that thread's calls so far */
+	struct ledger_header *header; /* a copy, for ledger_peek_free() */
+};
+
+/* The ledger of the process in this slot. False: there is none that we can read. */
+bool ledger_peek(struct ledger_peek *peek, const struct slots_file *file,
+	const struct slots_entry *entry);
+/* The same once more, without the header. */
+bool ledger_peek_again(struct ledger_peek *peek, const struct slots_file *file,
+	const struct slots_entry *entry);
+void ledger_peek_free(struct ledger_peek *peek);
+
+/* Where it lies. False: its name is none of ours. */
+bool ledger_peek_path(char *path, size_t bytes, const struct slots_file *file,
+	const struct slots_entry *entry);
+
+#endif

@@ -1,0 +1,239 @@
+/*
+ * slots_read.c - slots files, read without trusting a byte of them.
+ */
+#include "slots_read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "need.h"
+#include "state.h"
+
+uint64_t slots_add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* ---- one file ---- */
+
+static size_t read_at(int fd, void *to, size_t bytes, uint64_t offset)
+{
+	size_t got = 0;
+
+	while (got < bytes) {
+		ssize_t part = pread(fd, (char *)to + got, bytes - got, (off_t)(offset + got));
+
+		if (part < 0 && errno == EINTR)
+			continue;
+		if (part <= 0)
+			break;
+		got += (size_t)part;
+	}
+	return got;
+}
+
+static uint64_t boot_number(void)
+{
+	char text[64] = "";
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		text[read_at(fd, text, sizeof(text) - 1, 0)] = '\0';
+		close(fd);
+	}
+	return strlen(text) < 36 ? 0 :
+		strtoull(text, NULL, 16) << 16 | (strtoull(text + 9, NULL, 16) & 0xffff);
+}
+
+static const char *header_problem(const struct slots_header *header, size_t got)
+{
+	if (got < sizeof(*header))
+		return "too short to be a slots file";
+	if (header->magic == 0)
+		return "still being made";
+	if (header->magic != SLOTS_MAGIC)
+		return "not a slots file";
+	if (header->version != CUWARD_LAYOUT_VERSION)
+		return "of another version of cuward";
+	if (header->slot_bytes != sizeof(struct slot) || header->slot_count != SLOT_COUNT)
+		return "a slots file of another layout";
+	return NULL;
+}
+
+/* The owner holds a lock on the range of its slot; the kernel says so, not the file. */
+static enum ledger_owner lock_owner(int fd, uint64_t offset)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)offset,
+		.l_len = sizeof(struct slot) };
+
+	if (fcntl(fd, F_OFD_GETLK, &lock) != 0)
+		return OWNER_UNKNOWN;
+	return lock.l_type == F_UNLCK ? OWNER_DEAD : OWNER_ALIVE;
+}
+
+/*
+ * Somebody else may hold a lock and write what he likes: of a process that we can see, /proc must tell
+ * the same.
+ */
+static enum ledger_owner checked_owner(const struct slots_file *file, const struct slot *slot,
+	enum ledger_owner owner)
+{
+	char path[64];
+	struct stat info;
+
+	if (file->own || owner != OWNER_ALIVE || slot->who.pid_ns != ledger_own_pid_ns())
+		return owner;
+	snprintf(path, sizeof(path), "/proc/%u", slot->who.pid);
+	return stat(path, &info) == 0 && info.st_uid == file->uid ? owner : OWNER_UNKNOWN;
+}
+
+static void end_texts(struct process_identity *who)
+{
+	who->command[sizeof(who->command) - 1] = '\0';
+	who->job[sizeof(who->job) - 1] = '\0';
+	who->labels[sizeof(who->labels) - 1] = '\0';
+}
+
+static void read_entries(struct slots_file *file, int fd)
+{
+	uint32_t used = file->header.slots_used < SLOT_COUNT ? file->header.slots_used : SLOT_COUNT;
+	struct slot *slots = need_zeroed(used, sizeof(*slots));
+	size_t there = read_at(fd, slots, used * sizeof(*slots), sizeof(file->header)) / sizeof(*slots);
+	bool fresh = file->header.boot == boot_number();
+
+	file->entries = need_zeroed(there, sizeof(*file->entries));
+	for (size_t i = 0; i < there; i++) {
+		struct slots_entry *entry = &file->entries[file->count];
+
+		if (slots[i].state != SLOT_TAKEN)
+			continue;
+		entry->slot = slots[i];
+		entry->number = (uint32_t)i;
+		end_texts(&entry->slot.who);
+		/* Whoever wrote it before the machine was started is dead. */
+		entry->owner = !fresh ? OWNER_DEAD : checked_owner(file, &slots[i],
+			lock_owner(fd, sizeof(file->header) + i * sizeof(*slots)));
+		file->count++;
+	}
+	free(slots);
+}
+
+static void check_devices(struct slots_header *header)
+{
+	if (header->device_count > SLOT_DEVICES)
+		header->device_count = SLOT_DEVICES;
+	for (uint32_t i = 0; i < SLOT_DEVICES; i++)
+		if (i >= header->device_count || !header->devices[i].present)
+			memset(&header->devices[i], 0, sizeof(header->devices[i]));
+}
+
+bool slots_file_open(struct slots_file *file, const char *path, char *why, size_t why_bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	const char *problem = NULL;
+	struct stat info;
+
+	*file = (struct slots_file){ 0 };
+	if (fd < 0 || fstat(fd, &info) != 0)
+		problem = strerror(errno);
+	else if (!S_ISREG(info.st_mode))
+		problem = "not a regular file";
+	else
+		problem = header_problem(&file->header,
+			read_at(fd, &file->header, sizeof(file->header), 0));
+	if (problem) {
+		snprintf(why, why_bytes, "%s: %s", path, problem);
+	} else {
+		char *copy = need_copy(path);
+
+		file->path = need_copy(path);
+		file->folder = need_copy(dirname(copy));
+		free(copy);
+		file->uid = info.st_uid;
+		file->own = info.st_uid == geteuid();
+		check_devices(&file->header);
+		read_entries(file, fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	return !problem;
+}
+
+/* ---- all there are ---- */
+
+static bool is_listed(const struct slots_list *list, const char *path)
+{
+	struct stat one, other;
+
+	if (stat(path, &one) != 0)
+		return false;
+	for (size_t i = 0; i < list->count; i++)
+		if (stat(list->files[i].path, &other) == 0 && one.st_dev == other.st_dev &&
+			one.st_ino == other.st_ino)
+			return true;
+	return false;
+}
+
+static void add_pattern(struct slots_list *list, const char *pattern)
+{
+	glob_t found;
+
+	if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		if (is_listed(list, found.gl_pathv[i]))
+			continue;
+		list->files = need(reallocarray(list->files, list->count + 1, sizeof(*list->files)));
+		if (slots_file_open(&list->files[list->count], found.gl_pathv[i], list->why,
+			sizeof(list->why)))
+			list->count++;
+		else
+			list->unreadable++;
+	}
+	globfree(&found);
+}
+
+/* A path as a pattern that it alone fits. */
+static void quote(char *to, size_t bytes, const char *path)
+{
+	size_t used = 0;
+
+	for (; *path && used + 2 < bytes; path++) {
+		if (strchr("*?[\\", *path))
+			to[used++] = '\\';
+		to[used++] = *path;
+	}
+	to[used] = '\0';
+}
+
+void slots_list_open(struct slots_list *list)
+{
+	char folder[PATH_MAX], pattern[2 * PATH_MAX];
+
+	*list = (struct slots_list){ 0 };
+	if (!state_folder(folder)) {
+		quote(pattern, sizeof(pattern) - 16, folder);
+		strcat(pattern, "/slots.*");
+		add_pattern(list, pattern);
+	}
+	add_pattern(list, "/dev/shm/cuward-*/slots.*");
+	add_pattern(list, "/run/user/*/cuward/slots.*");
+}
+
+void slots_list_close(struct slots_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		free(list->files[i].path);
+		free(list->files[i].folder);
+		free(list->files[i].entries);
+	}
+	free(list->files);
+	*list = (struct slots_list){ 0 };
+}
