@@ -68,8 +68,9 @@ void fault_explain(struct thread *thread, enum record_class class, uint64_t hand
 	if (ledger_was_freed(class, handle, &by)) {
 		fault.other_site = site_of_address(by);
 		note(thread, FINDING_DOUBLE_FREE, &fault);
-	} else if (class == CLASS_MEMORY && guest.header->findings[FINDING_INTERIOR_FREE] < INTERIOR_MAX &&
-		ledger_contains(handle, &inside)) {
+	} else if (class == CLASS_MEMORY &&
+		__atomic_load_n(&guest.header->findings[FINDING_INTERIOR_FREE], __ATOMIC_RELAXED) <
+			INTERIOR_MAX && ledger_contains(handle, &inside)) {
 		fault_note(thread, FINDING_INTERIOR_FREE, handle, &inside);
 	} else {
 		note(thread, FINDING_INVALID_FREE, &fault);

@@ -5,6 +5,7 @@
 #include "sim_context.h"
 #include "sim_knobs.h"
 #include "sim_pool.h"
+#include "sim_visible.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -82,42 +83,7 @@ static void name_device(struct device *device)
 	parse_uuid(start, &device->uuid);
 }
 
-static void uuid_text(const struct device *device, char text[48])
-{
-	const unsigned char *b = (const unsigned char *)device->uuid.bytes;
-
-	snprintf(text, 48,
-		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-		b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-		b[14], b[15]);
-}
-
 /* ---- CUDA_VISIBLE_DEVICES ---- */
-
-/* One item: an index, or a UUID or a prefix of just one. NULL ends the list. */
-static struct device *device_named(const char *name, size_t length)
-{
-	struct device *found = NULL;
-	char text[48], *end;
-	long index;
-	int i;
-
-	if (strncasecmp(name, "GPU-", 4)) {
-		index = strtol(name, &end, 10);
-		if (end != name + length || index < 0 || index >= device_count)
-			return NULL;
-		return &devices[index];
-	}
-	for (i = 0; i < device_count; i++) {
-		uuid_text(&devices[i], text);
-		if (length >= sizeof(text) || strncasecmp(text, name, length))
-			continue;
-		if (found)
-			return NULL;
-		found = &devices[i];
-	}
-	return found;
-}
 
 static void make_visible(struct device *device)
 {
@@ -127,20 +93,14 @@ static void make_visible(struct device *device)
 
 static void read_visible(const char *list)
 {
-	struct device *device;
-	size_t length;
+	CUuuid uuids[SIM_DEVICES];
+	int i, count, seen[SIM_DEVICES];
 
-	while (*list) {
-		list += strspn(list, " \t");
-		length = strcspn(list, ", \t");
-		device = length ? device_named(list, length) : NULL;
-		if (!device || device->ordinal >= 0)
-			return;
-		make_visible(device);
-		list += length;
-		list += strspn(list, " \t");
-		list += *list == ',';
-	}
+	for (i = 0; i < device_count; i++)
+		uuids[i] = devices[i].uuid;
+	count = visible_parse(list, uuids, device_count, seen);
+	for (i = 0; i < count; i++)
+		make_visible(&devices[seen[i]]);
 }
 
 static void look_around(void)
