@@ -101,7 +101,7 @@ void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free)
 	if (record == LEDGER_NO_RECORD)
 		return;
 	walk(&sum, graph, 0);
-	ledger_record(record)->bytes = sum.bytes;
+	__atomic_store_n(&ledger_record(record)->bytes, sum.bytes, __ATOMIC_RELAXED);
 	ledger_record(record)->device = sum.device >= 0 ? sum.device : UINT8_MAX;
 	ledger_record(record)->mappings = (auto_free ? EXEC_AUTO_FREE : 0) |
 		(sum.frees ? 0 : EXEC_KEEPS);
@@ -123,11 +123,19 @@ static bool ask(int device, CUgraphMem_attribute what, uint64_t *bytes)
 /* Charged so far; `reserved` more were taken for a launch that is over now. */
 static void settle(int device, uint64_t reserved)
 {
-	uint64_t bytes;
+	uint64_t bytes, now;
 
-	if (!ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes))
+	if (!ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes)) {
 		bytes = grant_held(CLASS_GRAPH, device) + reserved;
+		grant_hold(KIND_GRAPH, CLASS_GRAPH, device, device, bytes, reserved);
+		return;
+	}
 	grant_hold(KIND_GRAPH, CLASS_GRAPH, device, device, bytes, reserved);
+	/* Another thread may have asked after us and be done before: nothing old stays. */
+	while (ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now) && now != bytes) {
+		bytes = now;
+		grant_hold(KIND_GRAPH, CLASS_GRAPH, device, device, bytes, 0);
+	}
 }
 
 void graph_memory_look(int device)

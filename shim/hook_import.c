@@ -33,13 +33,18 @@ static bool learn_size(struct grant *grant, CUdeviceptr pointer)
 	return grant_resize(grant, bytes);
 }
 
-/* The same memory opened again has the same address: one more reference. */
-static bool opened_again(CUdeviceptr pointer)
+/*
+ * The same memory opened again has the same address: one more reference. In another context it is
+ * other memory, where that of a context that is going was.
+ */
+static bool opened_again(const struct grant *grant, CUdeviceptr pointer)
 {
 	struct ref_change change;
 	uint32_t record = guest.header ? index_lookup(CLASS_MEMORY, pointer) : LEDGER_NO_RECORD;
 
 	if (record == LEDGER_NO_RECORD || ledger_record(record)->kind != KIND_IMPORTED ||
+	    grant->record == LEDGER_NO_RECORD ||
+	    ledger_record(record)->context != ledger_record(grant->record)->context ||
 	    !refs_open_record(&change, record, REF_HANDLE, true))
 		return false;
 	refs_close(&change, true);
@@ -57,7 +62,7 @@ static bool opened_again(CUdeviceptr pointer)
 		if (cw_result != CUDA_SUCCESS) \
 			return cw_result; \
 		cw_result = real.name ARGS_##name; \
-		if (cw_result == CUDA_SUCCESS && opened_again(*pointer)) { \
+		if (cw_result == CUDA_SUCCESS && opened_again(&cw_grant, *pointer)) { \
 			grant_withdraw(&cw_grant); \
 			return cw_result; \
 		} \

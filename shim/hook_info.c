@@ -43,7 +43,7 @@ static uint64_t limit_of(const struct guest_device *device)
 		uint64_t cw_began_ns = traced_begin(); \
 		CUresult cw_result = real.name ARGS_##name; \
 		int cw_index = cw_result == CUDA_SUCCESS ? current_device() : -1; \
-		const struct guest_device *cw_device = &guest.devices[cw_index]; \
+		const struct guest_device *cw_device = &guest.devices[cw_index < 0 ? 0 : cw_index]; \
 \
 		if (cw_index >= 0) { \
 			if (total && free) \

@@ -342,8 +342,9 @@ struct wanted {
 
 static bool is_owned(const struct ledger_record *r, const struct wanted *wanted)
 {
-	return field_of(r, context) == wanted->context &&
-		(field_of(r, flags) & RECORD_CONTEXT_OWNED) &&
+	/* Without the flag `context` may be something else, and change. */
+	return (field_of(r, flags) & RECORD_CONTEXT_OWNED) &&
+		field_of(r, context) == wanted->context &&
 		(int32_t)(field_of(r, epoch) - wanted->epoch) < 0;
 }
 

@@ -132,7 +132,7 @@ static const struct site_place *place_of(uint64_t address)
 	struct site_place *place = find(sites.places, SITE_PLACES, address);
 	struct site_place new = { .key = address };
 
-	if (likely(place->key))
+	if (likely(__atomic_load_n(&place->key, __ATOMIC_ACQUIRE)))
 		return place;
 	if (__atomic_load_n(&sites.count, __ATOMIC_RELAXED) >= SITE_PLACES / 4 * 3)
 		return NULL;
@@ -228,7 +228,7 @@ static uint32_t intern(struct frames *frames)
 	frames->addresses = good;
 	new.key = hash_frames(frames);
 	place = find(sites.stacks, SITE_STACKS, new.key);
-	if (place->key)
+	if (__atomic_load_n(&place->key, __ATOMIC_ACQUIRE))
 		return place->site;
 	new.site = add_stack(frames);
 	place = new.site ? enter(sites.stacks, SITE_STACKS, &sites.stack_count, &new) : NULL;
@@ -272,7 +272,7 @@ uint32_t site_deep(const void *caller, const void *frame)
 
 	capture(&frames, direct, caller, frame);
 	place = find(sites.stacks, SITE_STACKS, hash_frames(&frames));
-	if (likely(place->key))
+	if (likely(__atomic_load_n(&place->key, __ATOMIC_ACQUIRE)))
 		return place->site;
 	if (sites.python && python_look())
 		capture(&frames, direct, caller, frame);
