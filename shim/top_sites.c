@@ -48,7 +48,7 @@ static void keep_largest(struct ledger_holder *holders, const struct site_sum *s
 	};
 }
 
-/* Records that others are writing are copied as they are, and judged afterwards: not a race to report. */
+/* Records that others write are copied as they are and judged afterwards: no race to report. */
 __attribute__((no_sanitize("thread")))
 void ledger_top_sites(uint8_t device, struct ledger_holder holders[LEDGER_HOLDERS])
 {

@@ -105,7 +105,8 @@ static void free_host(const struct step *s)
 	uint64_t pointer = pick(T_HOST, s->a, &place);
 	CUresult result = CALL(cuMemFreeHost, (void *)pointer);
 
-	seen_spoilt += seen_spoil && result == CUDA_SUCCESS;
+	if (seen_spoil && result == CUDA_SUCCESS)
+		seen_spoilt++;
 	place_settle(T_HOST, place, result);
 }
 
