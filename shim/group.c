@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
@@ -21,8 +22,10 @@
 struct members {
 	uint32_t generation; /* of slots_header.taken; 0 while it is made */
 	uint32_t count;
-	uint16_t slots[SLOT_COUNT];
+	const uint64_t *words[SLOT_COUNT]; /* of each member's slot */
 };
+
+_Static_assert(offsetof(struct slot, words) == 0, "a slot is found by its words");
 
 enum { JOB, USER, GROUPS };
 
@@ -70,7 +73,7 @@ static struct members *make_list(int which)
 	list->count = 0;
 	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
 		if (slots()[i].state == SLOT_TAKEN && (which == USER || in_job(slots()[i].who.job)))
-			list->slots[list->count++] = i;
+			list->words[list->count++] = slots()[i].words;
 	}
 	__atomic_store_n(&list->generation, generation, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&group.now[which], list, __ATOMIC_RELEASE);
@@ -92,19 +95,35 @@ static struct members *members(int which)
 	return list;
 }
 
+/* Two sums at once: the loads do not wait for each other's addition. */
+static uint64_t sum_list(const struct members *list, unsigned word_index)
+{
+	uint32_t count = list->count;
+	uint64_t even = 0, odd = 0;
+	uint32_t i;
+
+	for (i = 0; i + 1 < count; i += 2) {
+		even += __atomic_load_n(&list->words[i][word_index], __ATOMIC_RELAXED) & WORD_BYTES_MASK;
+		odd += __atomic_load_n(&list->words[i + 1][word_index], __ATOMIC_RELAXED) & WORD_BYTES_MASK;
+	}
+	if (i < count)
+		even += __atomic_load_n(&list->words[i][word_index], __ATOMIC_RELAXED) & WORD_BYTES_MASK;
+	return even + odd;
+}
+
+/* What we raised is seen by everybody before any word is read. */
 static uint64_t sum(int which, unsigned word_index)
 {
 	struct members *list;
 	uint32_t generation;
 	uint64_t bytes;
 
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	do {
 		list = members(which);
 		generation = __atomic_load_n(&list->generation, __ATOMIC_SEQ_CST);
-		bytes = 0;
-		for (uint32_t i = 0; i < list->count; i++)
-			bytes += __atomic_load_n(&slots()[list->slots[i]].words[word_index],
-				__ATOMIC_SEQ_CST) & WORD_BYTES_MASK;
+		bytes = sum_list(list, word_index);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	} while (unlikely(!generation ||
 		generation != __atomic_load_n(&list->generation, __ATOMIC_SEQ_CST)));
 	return bytes;
@@ -183,7 +202,7 @@ static uint64_t reading(int which, unsigned word_index, unsigned *asking)
 	uint64_t hash = list->generation;
 
 	for (uint32_t i = 0; i < list->count; i++) {
-		uint64_t word = __atomic_load_n(&slots()[list->slots[i]].words[word_index], __ATOMIC_SEQ_CST);
+		uint64_t word = __atomic_load_n(&list->words[i][word_index], __ATOMIC_SEQ_CST);
 
 		hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
 		hash ^= hash >> 29;
@@ -239,7 +258,7 @@ static void name_holders(unsigned word_index, struct refusal *why)
 	struct ledger_holder *holders = why->holders;
 
 	for (uint32_t i = 0; i < list->count; i++) {
-		const struct slot *slot = &slots()[list->slots[i]];
+		const struct slot *slot = (const struct slot *)list->words[i]; /* its first member */
 		struct ledger_holder holder = {
 			.bytes = slot->words[word_index] & WORD_BYTES_MASK, .pid = slot->who.pid,
 			.since_ns = slot->who.start_realtime_ns,

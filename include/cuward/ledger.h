@@ -32,6 +32,12 @@
 #define SLOT_COUNT 1024
 
 /*
+ * An odd number of cache lines: a limit of many processes is decided by reading the words of all their
+ * slots, and at 2048 bytes these share two of a cache's 64 sets (measured: 100 ns for 64 slots).
+ */
+#define SLOT_BYTES (33 * 64)
+
+/*
  * One word of a slot: what the owner holds on one device. version (top 8 bits) changes with each
  * update, asking counts threads that wait for a decision, bytes is the sum held and asked for.
  */
@@ -127,7 +133,7 @@ struct slot {
 	int32_t priority;
 	uint32_t waiting_device; /* index of the word */
 	uint64_t job_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
-	uint8_t reserved[2048 - 256 - 64 - 512 - 24 - sizeof(struct process_identity) - 512 - 24 - 256];
+	uint8_t reserved[SLOT_BYTES - 256 - 64 - 512 - 24 - sizeof(struct process_identity) - 512 - 24 - 256];
 };
 
 /* ---- the ledger file ---- */
@@ -409,7 +415,7 @@ struct ledger_header {
 };
 
 _Static_assert(sizeof(struct slots_header) == 4096, "slots header is one page");
-_Static_assert(sizeof(struct slot) == 2048, "two slots a page");
+_Static_assert(sizeof(struct slot) == SLOT_BYTES, "slots lie as readers expect");
 _Static_assert(sizeof(struct ledger_record) == 64, "a record is one cache line");
 _Static_assert(sizeof(struct ledger_thread) == 12288, "a thread block is three pages");
 _Static_assert(sizeof(struct ledger_growth) == 1024, "all of them fit before the records");
