@@ -146,6 +146,7 @@ $(B)/obj/tools/shim/%.c.o: shim/%.c $(G)/driver_calls.h Makefile $(B)/flags $(B)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(tool_flags) -c -o $@ $<
+$(B)/obj/tools/view_html.c.o: tools/share/timeline.html
 $(B)/cuward: $(tool_objects)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(san_flags) $(LDFLAGS) -o $@ $(tool_objects) $(tool_libs)

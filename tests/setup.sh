@@ -14,7 +14,7 @@ packages="gcc libc6-dev make pkg-config libjansson-dev libinih-dev libdw-dev uth
 [ "${WITH_LTTNG:-1}" = 0 ] || packages="$packages liblttng-ust-dev liblttng-ctl-dev lttng-tools"
 case $what in
 build) ;;
-check) packages="$packages libcmocka-dev bats jq babeltrace2 python3 gdb clang valgrind util-linux
+check) packages="$packages libcmocka-dev bats jq babeltrace2 chromium python3 gdb clang valgrind util-linux
 	libclang-rt-14-dev procps libcap2-bin g++ binutils libjemalloc2 libtcmalloc-minimal4
 	python3-jsonschema python3-pytest"
 	[ "$(uname -m)" != x86_64 ] ||

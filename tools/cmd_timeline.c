@@ -15,6 +15,7 @@
 #include "format.h"
 #include "traces.h"
 #include "view.h"
+#include "view_perfetto.h"
 
 enum {
 	OPTION_JSON = 256,
@@ -32,7 +33,7 @@ struct timeline {
 	struct traces traces;
 	enum output output;
 	bool all;
-	const char *later; /* an option that this version does not have */
+	const char *html, *perfetto; /* files to be written */
 };
 
 /* ---- the line ---- */
@@ -143,10 +144,10 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 		choose_output(state, timeline, OUTPUT_CSV);
 		return 0;
 	case OPTION_HTML:
-		timeline->later = "--html";
+		timeline->html = argument;
 		return 0;
 	case OPTION_PERFETTO:
-		timeline->later = "--perfetto";
+		timeline->perfetto = argument;
 		return 0;
 	case OPTION_FROM:
 		parse_moment(state, "--from", argument, &timeline->traces.range.from);
@@ -200,6 +201,8 @@ static int print(const struct timeline *timeline, const struct model *model,
 		view_json(stdout, model, facts);
 	else if (timeline->output == OUTPUT_CSV)
 		view_csv(stdout, model);
+	else if (timeline->html || timeline->perfetto)
+		view_put_doubts(stderr, model, facts, &style);
 	else
 		view_terminal(stdout, model, facts, &style);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
@@ -209,16 +212,76 @@ static int print(const struct timeline *timeline, const struct model *model,
 	return view_is_doubtful(&doubts) ? EXIT_FOUND : EXIT_FINE;
 }
 
-static int tell(const struct timeline *timeline)
+/* ---- files ---- */
+
+/* A file appears under its name once it is whole. */
+struct output_file {
+	const char *path;
+	char *temporary;
+	FILE *file; /* NULL: not asked for */
+};
+
+static bool open_output(struct output_file *output, const char *path)
+{
+	output->path = path;
+	if (!path)
+		return true;
+	if (asprintf(&output->temporary, "%s.new", path) < 0)
+		output->temporary = NULL;
+	else
+		output->file = fopen(output->temporary, "we");
+	if (!output->file)
+		fprintf(stderr, "cuward: cannot write %s: %s\n", path, strerror(errno));
+	return output->file;
+}
+
+static bool close_output(struct output_file *output, bool keep)
+{
+	bool fine = true;
+
+	if (output->file) {
+		fine = !ferror(output->file);
+		fine &= fclose(output->file) == 0;
+		if (keep && fine)
+			fine = rename(output->temporary, output->path) == 0;
+		if (keep && !fine)
+			fprintf(stderr, "cuward: cannot write %s: %s\n", output->path, strerror(errno));
+		if (!keep || !fine)
+			unlink(output->temporary);
+	}
+	free(output->temporary);
+	return fine;
+}
+
+static int tell(struct timeline *timeline)
 {
 	struct trace_facts facts = { 0 };
-	int status;
-	struct model *model = traces_read(&timeline->traces, &facts, &status);
+	struct output_file html = { 0 }, perfetto_file = { 0 };
+	struct perfetto *perfetto = NULL;
+	struct model *model = NULL;
+	int status = EXIT_FOUND;
 
-	if (model) {
-		status = print(timeline, model, &facts);
-		model_close(model);
+	if (open_output(&html, timeline->html) && open_output(&perfetto_file, timeline->perfetto)) {
+		if (perfetto_file.file) {
+			perfetto = perfetto_open(perfetto_file.file,
+				timeline->traces.has_pid ? &timeline->traces.pid : NULL);
+			timeline->traces.observer = perfetto_observer(perfetto);
+		}
+		model = traces_read(&timeline->traces, &facts, &status);
 	}
+	if (model && perfetto)
+		perfetto_finish(perfetto, model);
+	if (model && html.file)
+		view_html(html.file, model, &facts);
+	if (!close_output(&html, model) | !close_output(&perfetto_file, model) && model) {
+		status = EXIT_FOUND;
+	} else if (model) {
+		status = print(timeline, model, &facts);
+	}
+	if (perfetto)
+		perfetto_close(perfetto);
+	if (model)
+		model_close(model);
 	trace_facts_free(&facts);
 	return status;
 }
@@ -239,10 +302,5 @@ int cmd_timeline(int argc, char **argv)
 
 	setlocale(LC_ALL, "");
 	argp_parse(&parser, argc, argv, 0, NULL, &timeline);
-	if (timeline.later) {
-		fprintf(stderr, "cuward: %s is not available in this version;"
-			" the terminal, --json and --csv are\n", timeline.later);
-		return EXIT_UNAVAILABLE;
-	}
 	return tell(&timeline);
 }

@@ -42,6 +42,7 @@ static uint32_t add_process(struct model *model, const struct event *event)
 	process->last_ns = event->time_ns;
 	model->processes = need_room(model->processes, model->process_count, &model->process_capacity,
 		sizeof(*model->processes));
+	process->number = model->process_count;
 	model->processes[model->process_count] = process;
 	return (uint32_t)model->process_count++;
 }

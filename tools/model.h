@@ -111,6 +111,7 @@ struct model_leaks {
 
 struct model_process {
 	/* who */
+	size_t number; /* in model.processes */
 	bool defined;
 	const char *host;
 	uint32_t pid, ppid, uid, pid_ns, image;
@@ -168,6 +169,35 @@ struct model_gpu {
 	uint64_t denied;
 };
 
+/* One thing that took its time, as it is fed: for views of each of them. */
+enum model_slice_kind { SLICE_CALL, SLICE_GPU };
+
+struct model_slice {
+	enum model_slice_kind kind;
+	const struct model_process *process;
+	uint32_t tid;                /* of a call; 0 unknown */
+	uint32_t lane;               /* index; MAP_NONE: a call about no stream */
+	const char *call;            /* name of the call; NULL unknown or none */
+	uint16_t api;
+	const char *name;            /* of a kernel, "" if it has none; NULL: no kernel */
+	uint64_t begin_ns, end_ns;
+	int32_t result;
+	uint32_t correlation;        /* joins the call with what it started; 0 none */
+	bool has_correlation;
+	uint64_t bytes;              /* of a copy or an allocation */
+	bool has_bytes;
+};
+
+struct model_observer {
+	void *user;
+	void (*slice)(void *user, const struct model_slice *slice);
+	/* Bytes charged on a device of a process. */
+	void (*level)(void *user, const struct model_process *process, unsigned device,
+		uint64_t time_ns, uint64_t bytes);
+	void (*refusal)(void *user, const struct model_process *process, unsigned device,
+		uint64_t time_ns, uint64_t bytes);
+};
+
 /* A moment: absolute, or counted from the first event. */
 struct model_moment {
 	uint64_t ns;
@@ -193,6 +223,7 @@ struct model {
 	bool gpu_timing;  /* a gpu event was seen */
 	uint64_t undefined; /* events whose thread or process was never defined */
 	struct model_range range;
+	const struct model_observer *observer; /* NULL none; set it before the first event */
 	/* private */
 	struct model_thread *threads;
 	size_t thread_count, thread_capacity;

@@ -18,6 +18,16 @@ struct model_thread *model_find_thread(struct model *model, const struct event *
 	uint32_t key);
 struct model_device *model_add_device(struct model_process *process, uint8_t ordinal);
 
+/* Cut a span to the range; false: nothing is left. */
+static inline bool model_cut(const struct model *model, struct span *span)
+{
+	if (span->begin_ns < model->from_ns)
+		span->begin_ns = model->from_ns;
+	if (span->end_ns > model->to_ns)
+		span->end_ns = model->to_ns;
+	return span->begin_ns <= span->end_ns && span->begin_ns < model->to_ns;
+}
+
 /* The thread of a key; mostly the one of the event before. */
 static inline struct model_thread *model_thread_of(struct model *model, const struct event *event,
 	uint32_t key)
@@ -61,6 +71,18 @@ void sites_remove(struct model_sites *sites, const struct event_free *e);
 void sites_name(struct model_sites *sites, uint32_t id, const char *frames);
 void sites_finish(struct model_sites *sites);
 void sites_free(struct model_sites *sites);
+
+struct model_pending {
+	uint32_t correlation;
+	uint32_t lane;
+	uint32_t function; /* index + 1, 0 for a copy */
+	uint8_t direction; /* of a copy */
+	uint64_t bytes;
+	uint64_t time_ns; /* the end of its call */
+};
+
+/* A launch or copy that may get a time on the GPU later. */
+void model_wait_for_gpu(struct model_process *process, struct model_pending pending);
 
 /* A gpu event: join it with its launch or copy. */
 void model_time_gpu(struct model *model, struct model_process *process, const struct event *event);

@@ -7,31 +7,7 @@
 #include "model_private.h"
 #include "need.h"
 
-/* A time on the GPU is known after the work ended; beyond this error of the clock it is wrong. */
-#define CLOCK_ERROR_MAX_NS 1000000000ull
-
-/* Launches and copies wait here for their GPU time; an old one makes room for a new one. */
-#define PENDING_COUNT 8192
-
-struct model_pending {
-	uint32_t correlation;
-	uint32_t lane;
-	uint32_t function; /* index + 1, 0 for a copy */
-	uint8_t direction; /* of a copy */
-	uint64_t bytes;
-	uint64_t time_ns; /* the end of its call */
-};
-
 /* ---- spans, cut to the range that is told ---- */
-
-static inline bool cut(const struct model *model, struct span *span)
-{
-	if (span->begin_ns < model->from_ns)
-		span->begin_ns = model->from_ns;
-	if (span->end_ns > model->to_ns)
-		span->end_ns = model->to_ns;
-	return span->begin_ns <= span->end_ns && span->begin_ns < model->to_ns;
-}
 
 /* The time of a call, as much of it as lies in the range. */
 struct call {
@@ -48,7 +24,7 @@ static inline struct call call_of(const struct model *model, const struct event 
 	struct call call = { { begin_ns, event->time_ns }, duration_ns,
 		model_in_range(model, event->time_ns), false };
 
-	call.has_span = cut(model, &call.span);
+	call.has_span = model_cut(model, &call.span);
 	return call;
 }
 
@@ -180,28 +156,20 @@ static inline void add_activity(struct model *model, struct model_process *proce
 		spans_add(&model->gpus[device->gpu_index].api, start_ns, span.begin_ns, span.end_ns);
 }
 
-/* The same for work on the GPU itself. */
-static void add_work(struct model *model, struct model_process *process, uint32_t lane_index,
-	struct span span)
+/* Somebody wants to see each of them. */
+static void __attribute__((noinline)) observe(const struct model *model,
+	const struct model_process *process, const struct call *call, uint16_t api,
+	struct model_slice slice)
 {
-	struct model_lane *lane = &process->lanes[lane_index];
-	struct model_device *device = model_device_of(process, lane->device);
-	uint64_t start_ns = model->from_ns;
-
-	if (!cut(model, &span))
+	if (!call->has_span)
 		return;
-	spans_add(&process->gpu, start_ns, span.begin_ns, span.end_ns);
-	spans_add(&lane->gpu, start_ns, span.begin_ns, span.end_ns);
-	spans_add(&device->gpu, start_ns, span.begin_ns, span.end_ns);
-	if (device->gpu_index != MAP_NONE)
-		spans_add(&model->gpus[device->gpu_index].gpu, start_ns, span.begin_ns, span.end_ns);
-}
-
-static void wait_for_gpu(struct model_process *process, struct model_pending pending)
-{
-	if (!process->pending)
-		process->pending = need_zeroed(PENDING_COUNT, sizeof(*process->pending));
-	process->pending[pending.correlation % PENDING_COUNT] = pending;
+	slice.kind = SLICE_CALL;
+	slice.process = process;
+	slice.begin_ns = call->span.begin_ns;
+	slice.end_ns = call->span.end_ns;
+	slice.api = api;
+	slice.call = process->call_names[api];
+	model->observer->slice(model->observer->user, &slice);
 }
 
 /* ---- events ---- */
@@ -230,14 +198,17 @@ static bool is_charged(uint8_t kind)
 	return kind != KIND_PINNED && kind != KIND_IMPORTED;
 }
 
-static void set_level(struct model *model, struct model_device *device, uint64_t time_ns,
-	uint64_t level)
+static void set_level(struct model *model, const struct model_process *process,
+	struct model_device *device, uint64_t time_ns, uint64_t level)
 {
 	struct model_gpu *gpu = device->gpu_index == MAP_NONE ? NULL : &model->gpus[device->gpu_index];
 	uint64_t before = device->memory.level;
 
 	if (time_ns >= model->to_ns)
 		return;
+	if (model->observer && time_ns >= model->from_ns)
+		model->observer->level(model->observer->user, process,
+			(unsigned)(device - process->devices), time_ns, level);
 	steps_set(&device->memory, model->from_ns, time_ns, level);
 	if (gpu) {
 		uint64_t others = gpu->memory.level > before ? gpu->memory.level - before : 0;
@@ -255,6 +226,9 @@ void feed_alloc(struct model *model, const struct event *event)
 	struct model_device *device;
 
 	count_call(model, process, event, &call, e->api, 0);
+	if (model->observer)
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+			.lane = MAP_NONE, .bytes = e->bytes, .has_bytes = true });
 	if (!is_charged(e->kind)) {
 		if (call.in_range)
 			process->pinned_bytes = sum_saturated(process->pinned_bytes, e->bytes);
@@ -268,7 +242,7 @@ void feed_alloc(struct model *model, const struct event *event)
 		process->alloc_bytes = sum_saturated(process->alloc_bytes, e->bytes);
 	}
 	sites_add(&process->sites, e);
-	set_level(model, device, event->time_ns, e->live_bytes);
+	set_level(model, process, device, event->time_ns, e->live_bytes);
 }
 
 void feed_free(struct model *model, const struct event *event)
@@ -280,6 +254,9 @@ void feed_free(struct model *model, const struct event *event)
 	struct model_device *device;
 
 	count_call(model, process, event, &call, e->api, 0);
+	if (model->observer)
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+			.lane = MAP_NONE, .bytes = e->bytes, .has_bytes = true });
 	if (!is_charged(e->kind))
 		return;
 	add_activity(model, process, lane_of(thread, e->device, 0), &call);
@@ -288,7 +265,7 @@ void feed_free(struct model *model, const struct event *event)
 	if (call.in_range)
 		process->alloc_ns = sum_saturated(process->alloc_ns, e->duration_ns);
 	sites_remove(&process->sites, e);
-	set_level(model, device, event->time_ns, e->live_bytes);
+	set_level(model, process, device, event->time_ns, e->live_bytes);
 }
 
 void feed_denied(struct model *model, const struct event *event)
@@ -301,6 +278,9 @@ void feed_denied(struct model *model, const struct event *event)
 	device->used = true;
 	if (!model_in_range(model, event->time_ns))
 		return;
+	if (model->observer)
+		model->observer->refusal(model->observer->user, process, e->device, event->time_ns,
+			e->bytes);
 	device->denied++;
 	device->denied_bytes = sum_saturated(device->denied_bytes, e->bytes);
 	if (e->bytes > process->largest_refusal) {
@@ -346,10 +326,14 @@ void feed_launch(struct model *model, const struct event *event)
 
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
+	if (model->observer)
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+			.lane = lane, .name = model_function_of(process, e->function)->name,
+			.result = e->result, .correlation = e->correlation, .has_correlation = !e->result });
 	if (e->result != 0)
 		return;
 	function = model_function_of(process, e->function);
-	wait_for_gpu(process, (struct model_pending){ e->correlation, lane + 1,
+	model_wait_for_gpu(process, (struct model_pending){ e->correlation, lane + 1,
 		(uint32_t)(function - process->functions) + 1, .time_ns = event->time_ns });
 	if (!model_in_range(model, event->time_ns))
 		return;
@@ -378,9 +362,13 @@ void feed_copy(struct model *model, const struct event *event)
 
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
+	if (model->observer)
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+			.lane = lane, .result = e->result, .correlation = e->correlation,
+			.has_correlation = !e->result, .bytes = e->bytes, .has_bytes = true });
 	if (e->result != 0)
 		return;
-	wait_for_gpu(process, (struct model_pending){ e->correlation, lane + 1, 0, e->direction,
+	model_wait_for_gpu(process, (struct model_pending){ e->correlation, lane + 1, 0, e->direction,
 		e->bytes, event->time_ns });
 	if (!model_in_range(model, event->time_ns))
 		return;
@@ -402,6 +390,9 @@ void feed_sync(struct model *model, const struct event *event)
 	if (lane == MAP_NONE)
 		lane = lane_of(thread, e->device, 0);
 	add_activity(model, process, lane, &call);
+	if (model->observer)
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+			.lane = lane, .result = e->result });
 	if (!model_in_range(model, event->time_ns))
 		return;
 	process->syncs++;
@@ -410,65 +401,14 @@ void feed_sync(struct model *model, const struct event *event)
 
 void feed_call(struct model *model, const struct event *event)
 {
-	struct model_process *process = model_thread_of(model, event, event->call.thread)->process;
+	const struct model_thread *thread = model_thread_of(model, event, event->call.thread);
+	struct model_process *process = thread->process;
 	struct call call = call_of(model, event, event->call.duration_ns);
 
 	count_call(model, process, event, &call, event->call.api, event->call.result);
-}
-
-static void count_timed_launch(struct model_function *function,
-	const struct model_pending *pending, const struct span *span)
-{
-	uint64_t ns = span->end_ns - span->begin_ns;
-	uint64_t queued_ns = span->begin_ns > pending->time_ns ? span->begin_ns - pending->time_ns : 0;
-
-	if (!function->timed++ || ns < function->gpu_shortest_ns)
-		function->gpu_shortest_ns = ns;
-	if (ns > function->gpu_longest_ns)
-		function->gpu_longest_ns = ns;
-	function->gpu_ns = sum_saturated(function->gpu_ns, ns);
-	histogram_add(&function->gpu_times, ns);
-	function->queued_ns = sum_saturated(function->queued_ns, queued_ns);
-	if (queued_ns > function->queued_longest_ns)
-		function->queued_longest_ns = queued_ns;
-}
-
-static void count_timed(struct model_process *process, const struct model_pending *pending,
-	const struct span *span)
-{
-	struct model_copies *copies = &process->work.copies[pending->direction < DIRECTION_COUNT
-		? pending->direction : DIRECTION_UNKNOWN];
-
-	process->gpu_timed++;
-	if (pending->function) {
-		count_timed_launch(&process->functions[pending->function - 1], pending, span);
-		return;
-	}
-	copies->timed++;
-	copies->timed_bytes = sum_saturated(copies->timed_bytes, pending->bytes);
-	copies->gpu_ns = sum_saturated(copies->gpu_ns, span->end_ns - span->begin_ns);
-}
-
-void model_time_gpu(struct model *model, struct model_process *process, const struct event *event)
-{
-	const struct event_gpu *e = &event->gpu;
-	struct model_pending *pending =
-		process->pending ? &process->pending[e->correlation % PENDING_COUNT] : NULL;
-	struct span span = { e->begin_ns, e->end_ns };
-
-	if (!pending || !pending->lane || pending->correlation != e->correlation ||
-		e->end_ns < e->begin_ns ||
-		e->end_ns > sum_saturated(event->time_ns, CLOCK_ERROR_MAX_NS)) {
-		process->gpu_unmatched++;
-		return;
-	}
-	model->gpu_timing = true;
-	add_work(model, process, pending->lane - 1, span);
-	if (e->error_ns > process->gpu_error_ns)
-		process->gpu_error_ns = e->error_ns;
-	if (cut(model, &span))
-		count_timed(process, pending, &span);
-	pending->lane = 0;
+	if (model->observer)
+		observe(model, process, &call, event->call.api, (struct model_slice){
+			.tid = thread->tid, .lane = MAP_NONE, .result = event->call.result });
 }
 
 /* ---- the end ---- */
@@ -480,7 +420,7 @@ void model_release(struct model *model, struct model_process *process, uint64_t 
 
 		device->final_bytes = device->memory.level;
 		if (device->memory.level)
-			set_level(model, device, time_ns, 0);
+			set_level(model, process, device, time_ns, 0);
 	}
 }
 

@@ -132,6 +132,7 @@ struct model *traces_read(const struct traces *traces, struct trace_facts *facts
 {
 	struct model *model = model_open(&traces->range);
 
+	model->observer = traces->observer;
 	*status = read_into(traces, model, facts);
 	if (*status == 0) {
 		model_finish(model);

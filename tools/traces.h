@@ -12,6 +12,7 @@ struct traces {
 	struct model_range range;
 	bool has_pid; /* only processes with it */
 	uint32_t pid;
+	const struct model_observer *observer; /* NULL none */
 };
 
 /* Returns NULL and the exit status, the reason being told, or a model to be closed. */

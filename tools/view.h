@@ -35,6 +35,9 @@ void view_lanes(FILE *out, const struct model *model, const struct view_style *s
 void view_json(FILE *out, const struct model *model, const struct trace_facts *facts);
 void view_csv(FILE *out, const struct model *model);
 
+/* One page without a network, in view_html.c. */
+void view_html(FILE *out, const struct model *model, const struct trace_facts *facts);
+
 /* A percentile out of a histogram, never beyond what really occurred. */
 static inline uint64_t view_percentile(const struct histogram *times, unsigned per_mille,
 	uint64_t shortest, uint64_t longest)

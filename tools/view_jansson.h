@@ -40,6 +40,9 @@ static inline void set_null(json_t *object, const char *key)
 /* The `trace` of every document, in view_json.c. */
 json_t *view_trace_json(const struct model *model, const struct trace_facts *facts);
 
+/* The tables of `cuward stats`, in view_stats_json.c. */
+void view_stats_tables(json_t *document, const struct model *model);
+
 /* null where it is not known. */
 static inline void set_known(json_t *object, const char *key, bool known, uint64_t value)
 {

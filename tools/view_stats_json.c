@@ -279,14 +279,19 @@ static const struct {
 
 enum { TABLES = sizeof(tables) / sizeof(*tables) };
 
+void view_stats_tables(json_t *document, const struct model *model)
+{
+	for (size_t i = 0; i < TABLES; i++)
+		json_object_set_new(document, tables[i].name, tables[i].make(model));
+}
+
 void view_stats_json(FILE *out, const struct model *model, const struct trace_facts *facts)
 {
 	json_t *document = json_object();
 
 	set_number(document, "schema", 1);
 	json_object_set_new(document, "trace", view_trace_json(model, facts));
-	for (size_t i = 0; i < TABLES; i++)
-		json_object_set_new(document, tables[i].name, tables[i].make(model));
+	view_stats_tables(document, model);
 	json_dumpf(document, out, JSON_INDENT(1));
 	fputc('\n', out);
 	json_decref(document);

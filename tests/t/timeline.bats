@@ -193,14 +193,12 @@ expect() {
 		'[{"count":2,"bytes":300},{"count":0,"bytes":0}]' ]
 }
 
-@test "bad options are usage errors, later ones are not available yet" {
+@test "bad options are usage errors" {
 	expect 2 "which trace?"
 	expect 2 "is no time" --from yesterday "$golden/two.events"
 	expect 2 "is no time" --to 1x "$golden/two.events"
 	expect 2 "is no pid" --pid -1 "$golden/two.events"
 	expect 2 "exclude each other" --json --csv "$golden/two.events"
-	expect 3 "--html is not available in this version" --html x "$golden/two.events"
-	expect 3 "--perfetto is not available in this version" --perfetto x "$golden/two.events"
 }
 
 @test "output that cannot be written is an error" {

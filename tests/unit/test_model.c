@@ -1,4 +1,4 @@
-/* links: tools/model.c tools/model_work.c tools/model_sites.c tools/model_sum.c tools/histogram.c tools/spans.c tools/map.c tools/event.c */
+/* links: tools/model.c tools/model_work.c tools/model_gpu.c tools/model_sites.c tools/model_sum.c tools/histogram.c tools/spans.c tools/map.c tools/event.c */
 /*
  * test_model.c - the model of a trace: who is who, sums that stop, and bounded memory.
  */
