@@ -374,7 +374,7 @@ void group_inherit(uint64_t job_limit_override[SLOT_DEVICES])
 	int fd = group.job[0] ? peers_open() : -1;
 
 	for (uint32_t i = 0; fd >= 0 && i < list->count; i++) {
-		uint32_t number = list->slots[i];
+		uint32_t number = (const struct slot *)list->words[i] - slots();
 
 		if (number == group.self)
 			continue;

@@ -133,7 +133,7 @@ struct slot {
 	int32_t priority;
 	uint32_t waiting_device; /* index of the word */
 	uint64_t job_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
-	uint8_t reserved[SLOT_BYTES - 256 - 64 - 512 - 24 - sizeof(struct process_identity) - 512 - 24 - 256];
+	uint8_t reserved[SLOT_BYTES - 1112 - sizeof(struct process_identity) - 536];
 };
 
 /* ---- the ledger file ---- */
