@@ -65,9 +65,9 @@ void spans_add_slowly(struct spans *spans, uint64_t start_ns, uint64_t begin_ns,
 static inline void spans_add(struct spans *spans, uint64_t start_ns, uint64_t begin_ns,
 	uint64_t end_ns)
 {
-	struct span *last = spans->held + spans->count - 1;
+	struct span *last = spans->count ? spans->held + spans->count - 1 : NULL;
 
-	if (!spans->count || begin_ns == end_ns || begin_ns < last->begin_ns)
+	if (!last || begin_ns == end_ns || begin_ns < last->begin_ns)
 		spans_add_slowly(spans, start_ns, begin_ns, end_ns);
 	else if (begin_ns <= last->end_ns)
 		last->end_ns = end_ns > last->end_ns ? end_ns : last->end_ns;
