@@ -1,0 +1,62 @@
+#!/usr/bin/env bats
+# Fuzz targets, some seconds each: what reads files of others neither crashes nor hangs. FUZZ_SECONDS=600 for longer.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	tmp=$BATS_TEST_TMPDIR
+	echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' >"$tmp/try.c"
+	clang -fsanitize=fuzzer,address "$tmp/try.c" -o "$tmp/try" 2>/dev/null || skip "clang cannot fuzz here"
+	mkdir "$tmp/corpus" "$tmp/new"
+}
+
+# fuzz NAME SOURCE...: build tests/fuzz/NAME.c with them and let it run on the corpus.
+fuzz() {
+	local flags="-std=gnu11 -D_GNU_SOURCE -I$TOP/include -I$TOP/tools -I$TOP/shim -I$B/gen"
+
+	(cd "$TOP" && # shellcheck disable=SC2086
+		clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined $flags \
+			-o "$tmp/$1" "tests/fuzz/$1.c" "${@:2}" -ljansson -lpthread -lm)
+	(cd "$tmp/new" && timeout 900 "$tmp/$1" -max_total_time="${FUZZ_SECONDS:-8}" -timeout=10 -rss_limit_mb=2048 \
+		-max_len=65536 -artifact_prefix="$tmp/" "$tmp/new" "$tmp/corpus" >"$tmp/log" 2>&1) || {
+		tail -n 40 "$tmp/log"
+		ls "$tmp"
+		return 1
+	}
+	grep -E '^Done|DONE' "$tmp/log"
+	# It got somewhere, and not only to the first mistake.
+	[ "$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$tmp/log" | tail -n 1)" -gt 200 ]
+}
+
+ctf_sources() { echo "$TOP"/tools/ctf.c "$TOP"/tools/ctf_[a-z]*.c "$TOP"/tools/tsdl*.c "$TOP"/tools/{arena,map,event,format}.c; }
+model_sources() { echo "$TOP"/tools/model*.c "$TOP"/tools/{spans,histogram,map,event,format,table,protobuf}.c; }
+
+@test "metadata" {
+	for seed in 1 2 3; do
+		python3 "$TOP/tests/make_zoo.py" "$tmp/zoo" --seed $seed
+		cp "$tmp/zoo/metadata" "$tmp/corpus/zoo$seed"
+	done
+	fuzz fuzz_tsdl "$TOP"/tools/tsdl*.c "$TOP/tools/arena.c"
+}
+
+@test "streams" {
+	python3 "$TOP/tests/make_ctf.py" "$TOP/tests/golden/two.events" "$tmp/ours"
+	python3 "$TOP/tests/make_zoo.py" "$tmp/zoo" --seed 4
+	cp "$tmp/ours/channel0_0" "$tmp/corpus/ours"
+	export FUZZ_METADATA=$tmp/ours/metadata
+	# shellcheck disable=SC2046
+	fuzz fuzz_ctf $(ctf_sources)
+	rm -rf "$tmp/corpus" "$tmp/new"
+	mkdir "$tmp/corpus" "$tmp/new"
+	cp "$tmp/zoo/stream_0" "$tmp/corpus/zoo"
+	export FUZZ_METADATA=$tmp/zoo/metadata
+	# shellcheck disable=SC2046
+	fuzz fuzz_ctf $(ctf_sources)
+}
+
+@test "events as text, the model and the views" {
+	cp "$TOP"/tests/golden/*.events "$tmp/corpus"
+	# shellcheck disable=SC2046
+	fuzz fuzz_text "$TOP/tools/events_text.c" $(model_sources) \
+		"$TOP"/tools/view_{csv,json,lanes,terminal,stats,stats_json,findings,perfetto}.c
+}
