@@ -369,7 +369,7 @@ static void print_text(const struct diagnosis *all)
 			printf("%22s-> %s\n", "", all[i].advice);
 	}
 	printf("\nNot a wall: a program that wants to can get around a preload. Not counted yet:\n"
-		"memory of OpenGL, EGL and VDPAU. Limits of a user or a GPU are not enforced.\n");
+		"memory of OpenGL, EGL and VDPAU. Limits of all users of a GPU together are not enforced.\n");
 }
 
 static void print_json(const struct diagnosis *all)

@@ -13,6 +13,7 @@
 	X(doctor, "what is enforced on this machine, and what is not") \
 	X(events, "") \
 	X(leaks, "the leaks of a report in another form, or against an earlier report") \
+	X(limit, "limits of running processes, and where each comes from") \
 	X(mark, "name this moment in a process that runs with --leak marks") \
 	X(preflight, "") \
 	X(ps, "who holds GPU memory here, against which limit, and who is idle") \

@@ -216,6 +216,7 @@ static void quote(char *to, size_t bytes, const char *path)
 void slots_list_open(struct slots_list *list)
 {
 	char folder[PATH_MAX], pattern[2 * PATH_MAX];
+	const char *dir = getenv("CUWARD_DIR");
 
 	*list = (struct slots_list){ 0 };
 	if (!state_folder(folder)) {
@@ -223,6 +224,9 @@ void slots_list_open(struct slots_list *list)
 		strcat(pattern, "/slots.*");
 		add_pattern(list, pattern);
 	}
+	/* Who names a folder means that one. */
+	if (dir && *dir)
+		return;
 	add_pattern(list, "/dev/shm/cuward-*/slots.*");
 	add_pattern(list, "/run/user/*/cuward/slots.*");
 }

@@ -38,7 +38,7 @@ struct slots_list {
 /* One file. False: why is one sentence. */
 bool slots_file_open(struct slots_file *file, const char *path, char *why, size_t why_bytes);
 
-/* The own folder's, and every other one in the usual places. */
+/* The own folder's, and every other one in the usual places; where CUWARD_DIR names one, only that. */
 void slots_list_open(struct slots_list *list);
 void slots_list_close(struct slots_list *list);
 

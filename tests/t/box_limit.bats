@@ -1,0 +1,162 @@
+#!/usr/bin/env bats
+# cuward limit: limits of running processes and jobs, live; which one binds, and where it comes from.
+
+load guest
+load box
+
+setup() { box_setup; }
+teardown() { box_teardown; }
+
+# waiting PROCESS: a program that goes on once the file `go` is there.
+go() { touch go; }
+until_go='while [ ! -e go ]; do sleep 0.05; done'
+
+finished() {
+	local status=0
+	wait $pid || status=$?
+	[ "$status" -eq "$1" ] || { echo "status $status"; cat said; return 1; }
+}
+
+layers() {
+	"$cuward" limit get "$1" --json >out
+	told '[.processes[0].devices[0].limits[] | [.scope, .bytes, .source, .binds]]' "$2"
+}
+
+@test "set: lower than what was asked for, and the report says who" {
+	CUWARD_MEMORY=64M CUWARD_REPORT=$PWD/r.json holder init device 0 alloc 8M say held sh "$until_go" \
+		refused 9M alloc 8M
+	"$cuward" limit set $pid 16M
+	layers $pid "[[\"process\",$((64 * MiB)),\"CUWARD_MEMORY\",false],[\"process\",$((16 * MiB)),\"cuward limit\",true]]"
+	go
+	finished 0
+	jq -e --argjson want $((16 * MiB)) '.processes[0].devices[0].limits == [{ scope: "process", bytes: $want,
+		source: "cuward limit" }]' r.json
+	jq -e --argjson want $((16 * MiB)) '.processes[0].denials[0] | .limit_bytes == $want and .scope == "process"' r.json
+}
+
+@test "set: where there was no limit, and higher; cleared again" {
+	holder init device 0 alloc 8M say held sh "$until_go" refused 9M sh 'rm go; touch next' sh "$until_go" alloc 9M
+	"$cuward" limit set $pid 16M
+	go
+	next() { [ -e next ]; }
+	eventually next
+	"$cuward" limit clear $pid
+	layers $pid '[]'
+	go
+	finished 0
+}
+
+@test "none: what the environment asked for binds no more" {
+	CUWARD_MEMORY=8M CUWARD_REPORT=$PWD/r.json holder init device 0 alloc 8M say held sh "$until_go" alloc 64M
+	"$cuward" limit set $pid none
+	go
+	finished 0
+	jq -e '.processes[0].devices[0].limits == []' r.json
+}
+
+@test "who waits under a process limit goes on when it is raised" {
+	CUWARD_MEMORY=8M CUWARD_ON_LIMIT=wait=600s holder init device 0 alloc 8M say held sh 'touch at' managed 1
+	sleep 0.3
+	kill -0 $pid
+	"$cuward" limit set $pid 16M
+	finished 0
+}
+
+@test "cuMemGetInfo tells the new limit" {
+	CUWARD_MEMORY=64M holder init device 0 alloc 8M say held sh "$until_go" info 32M/24M
+	"$cuward" limit set $pid 32M
+	go
+	finished 0
+}
+
+@test "a list names GPUs, the others stay" {
+	CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=64M holder init device 0 alloc 1M device 1 alloc 1M say held \
+		sh "$until_go" device 0 refused 64M device 1 refused 5M alloc 3M
+	"$cuward" limit set $pid 1=4M
+	"$cuward" limit get $pid --json >out
+	told '[.processes[0].devices[] | [.limits[] | select(.binds) | .bytes]]' \
+		"[[$((64 * MiB))],[$((4 * MiB))]]"
+	go
+	finished 0
+}
+
+@test "a job: of all its processes together, and of those that start later" {
+	CUWARD_JOB=j holder init device 0 alloc 6M say held sh "$until_go" refused 3M alloc 2M
+	first=$pid
+	CUWARD_JOB=other holder init device 0 say held sleep 600000
+	"$cuward" limit set j 8M
+	layers $first "[[\"job\",$((8 * MiB)),\"cuward limit\",true]]"
+	layers $pid '[]'
+	CUWARD_JOB=j LD_PRELOAD=$shim "$play" init device 0 alloc 2M refused 1M
+	pid=$first
+	go
+	finished 0
+}
+
+@test "the job of a run: its report says who limited it" {
+	"$cuward" run -q --sim --job-memory 1G --report r.json -- "$play" init device 0 alloc 6M say held \
+		sh "$until_go" refused 3M alloc 2M >said 3>&- &
+	pid=$!
+	started+=($pid)
+	held() { grep -q held said; }
+	eventually held
+	"$cuward" ps --json >out
+	"$cuward" limit set "$(jq -r '.processes[0].job' out)" 8M
+	go
+	finished 0
+	jq -e --argjson want $((8 * MiB)) '.processes[0].devices[0].limits == [{ scope: "job", bytes: $want,
+		source: "cuward limit" }]' r.json
+}
+
+@test "a job within a job: the limit is the outer one's" {
+	CUWARD_JOB=a/b CUWARD_JOB_OF=a CUWARD_JOB_MEMORY=1G holder init device 0 alloc 1M say held sleep 600000
+	run "$cuward" limit set a/b 8M
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"the limit is that of a job around it"* || "$output" == *"its limit is that of a job around it"* ]]
+	"$cuward" limit set a 8M
+	layers $pid "[[\"job\",$((1 << 30)),\"CUWARD_JOB_MEMORY\",false],[\"job\",$((8 * MiB)),\"cuward limit\",true]]"
+}
+
+@test "check: a text, and a process that holds more already" {
+	holder init device 0 alloc 8M say held sleep 600000
+	"$cuward" limit check 8G
+	"$cuward" limit check $pid 8M
+	run "$cuward" limit check $pid 4M
+	[ "$status" -eq 1 ]
+	[[ "$output" == "$pid holds 8.00 MiB on GPU-"*", more than 4.00 MiB: "* ]]
+	run "$cuward" limit check 8X
+	[ "$status" -eq 1 ]
+	[[ "$output" == *8X* ]]
+}
+
+@test "a process that is not there, and lines that say nothing" {
+	run "$cuward" limit set 1 8M
+	[ "$status" -eq 1 ]
+	run "$cuward" limit get nojob
+	[ "$status" -eq 1 ]
+	for line in '' 'set' 'set 1' 'set 1 8X' 'clear' 'frobnicate' 'get 1 2' 'set 1 2 3'; do
+		run "$cuward" limit $line
+		[ "$status" -eq 2 ]
+	done
+}
+
+@test "the dead's slot is not written to" {
+	holder init device 0 alloc 8M say held sleep 600000
+	kill -9 $pid
+	wait $pid || true
+	before=$(md5sum <state/slots.$(id -u))
+	run "$cuward" limit set $pid 4M
+	[ "$status" -eq 1 ]
+	[ "$(md5sum <state/slots.$(id -u))" = "$before" ]
+}
+
+@test "without permission" {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	holder init device 0 alloc 8M say held sleep 600000
+	chmod 755 . .. ../.. state 2>/dev/null || true
+	chmod 644 state/slots.0
+	run setpriv --reuid 12345 --clear-groups --inh-caps=-all "$cuward" limit set $pid 4M
+	[ "$status" -ne 0 ]
+	"$cuward" limit get $pid --json >out
+	told '.processes[0].devices[0].limits' '[]'
+}

@@ -1,0 +1,200 @@
+#!/usr/bin/env bats
+# /etc/cuward: limits that the administrator sets; the lowest wins, a mistake lets nobody start.
+# Where the files lie cannot be told by the environment: each test has an /etc/cuward of its own, in a
+# mount namespace.
+
+load guest
+load box
+
+setup() {
+	box_setup
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	[ -d /etc/cuward ] || { mkdir /etc/cuward; made=1; }
+	cat >in_policy <<-'X'
+		# in_policy FOLDER COMMAND...: with a copy of the folder as /etc/cuward.
+		mount -t tmpfs -o mode=755 tmpfs /etc/cuward
+		cp -r "$1"/. /etc/cuward
+		chmod -R u=rwX,go=rX /etc/cuward
+		[ ! -e "$1/../prepare" ] || . "$1/../prepare"
+		shift
+		exec "$@"
+	X
+	mkdir etc
+	touch etc/cuward.conf
+}
+
+teardown() {
+	box_teardown
+	[ -z "${made-}" ] || rmdir /etc/cuward
+}
+
+policed() {
+	unshare -m sh in_policy "$PWD/etc" "$@"
+}
+
+# bound STATUS WORD...: a guest in there, with a report in r.json; its output in $output.
+bound() {
+	local status=0
+	rm -f r.json r-*.json
+	output=$(CUWARD_REPORT=$PWD/r.json policed env LD_PRELOAD="$shim" "$play" "${@:2}" 2>&1) || status=$?
+	[ "$status" -eq "$1" ] || {
+		echo "status $status: $output"
+		return 1
+	}
+}
+
+limits() {
+	jq -c '[.processes[0].devices[0].limits[] | [.scope, .bytes, .source]]' r.json >is
+	[ "$(cat is)" = "$1" ] || { cat is; return 1; }
+}
+
+conf=/etc/cuward/cuward.conf
+
+@test "without a policy, and with an empty one, nothing is limited" {
+	bound 0 init device 0 alloc 1G
+	limits '[]'
+	rm etc/cuward.conf
+	bound 0 init device 0 alloc 1G
+	limits '[]'
+}
+
+@test "process_max: the lowest of it and what is asked for" {
+	printf '# of all\n[default]\nprocess_max = 8M\n' >etc/cuward.conf
+	bound 0 init device 0 refused 9M alloc 8M info 8M/0
+	limits "[[\"process\",$((8 * MiB)),\"$conf\"]]"
+	CUWARD_MEMORY=4M bound 0 init device 0 refused 5M alloc 4M
+	limits "[[\"process\",$((4 * MiB)),\"CUWARD_MEMORY\"]]"
+	CUWARD_MEMORY=1G bound 0 init device 0 refused 9M alloc 8M
+	limits "[[\"process\",$((8 * MiB)),\"$conf\"]]"
+	jq -e --argjson want $((8 * MiB)) '.processes[0].denials[0] | .scope == "process" and .limit_bytes == $want' r.json
+}
+
+@test "sections of users and GPUs, more files, percentages: the lowest wins" {
+	mkdir etc/conf.d
+	printf '[default]\nprocess_max=512M\n[user root]\nprocess_max = 64M\n[user 12345]\nprocess_max = 1K\n' >etc/cuward.conf
+	bound 0 init device 0 refused 65M alloc 64M
+	printf '[gpu GPU-51000000]\nprocess_max = 32M\n[gpu GPU-99]\nprocess_max = 1K\n' >etc/conf.d/10-gpu.conf
+	bound 0 init device 0 refused 33M alloc 32M
+	limits "[[\"process\",$((32 * MiB)),\"/etc/cuward/conf.d/10-gpu.conf\"]]"
+	printf '[user 0]\nprocess_max = 0.1%%\n' >etc/conf.d/20-user.conf
+	printf '[default]\nprocess_max = 1K\n' >etc/conf.d/README
+	printf '[default]\nprocess_max = none\n' >etc/conf.d/30-none.conf
+	bound 0 init device 0 refused 17M alloc 16M
+	limits "[[\"process\",$(((16 << 30) / 1000)),\"/etc/cuward/conf.d/20-user.conf\"]]"
+}
+
+@test "job_max: all processes of a job together, without an option of theirs" {
+	printf '[default]\njob_max = 8M\n' >etc/cuward.conf
+	bound 0 init device 0 alloc 6M fork '(' init device 0 refused 3M alloc 2M freeall ')' wait
+	limits "[[\"job\",$((8 * MiB)),\"$conf\"]]"
+}
+
+@test "user_max: all processes of a user together, whatever their job" {
+	printf '[user root]\nuser_max = 8M\n' >etc/cuward.conf
+	holder init device 0 alloc 6M say held sleep 600000
+	CUWARD_JOB=j policed env LD_PRELOAD="$shim" "$play" init device 0 refused 3M alloc 2M refused 1M info 8M/0
+	bound 0 init device 0 refused 3M alloc 2M
+	limits "[[\"user\",$((8 * MiB)),\"$conf\"]]"
+	jq -e --argjson want $((8 * MiB)) --argjson pid $pid '.processes[0].denials[0] | .scope == "user" and
+		.limit_bytes == $want and .holders[0].pid == $pid' r.json
+	kill -9 $pid
+	wait $pid || true
+	bound 0 init device 0 alloc 8M refused 1
+}
+
+@test "a limit of a job or user without shared state: nothing starts" {
+	printf '[default]\nuser_max = 8M\n' >etc/cuward.conf
+	echo none >state
+	bound 99 init
+	[[ "$output" == *"cuward: $conf: the shared state cannot be used, so the user's other processes cannot be seen"* ]]
+	printf '[default]\nprocess_max = 8M\n' >etc/cuward.conf
+	bound 0 init device 0 refused 9M alloc 8M
+	rm state
+}
+
+@test "a mistake is told with file and line, and nothing starts" {
+	while IFS='|' read -r text line why; do
+		printf "$text" >etc/cuward.conf
+		bound 99 init
+		[[ "${output%%$'\n'*}" == "cuward: $conf:$line: $why"* ]] || { echo "$output"; false; }
+		run policed "$cuward" limit check
+		[ "$status" -eq 1 ]
+		[[ "$output" == *"$conf:$line: $why"* ]]
+	done <<-'X'
+		[default]\nproces_max = 8M\n|2|unknown key "proces_max"; there are process_max, job_max and user_max
+		\n\n[defaults]\n|3|unknown section [defaults]
+		process_max = 8M\n|1|process_max stands before the first section
+		[default]\n\nprocess_max\n|3|"process_max" is neither a section nor KEY = VALUE
+		[default]\nprocess_max = 8X\n|2|process_max: 
+		[default]\nprocess_max =\n|2|process_max: "" is no SIZE
+		[default]\nprocess_max = 0=8M\n|2|process_max: "0=8M" is no SIZE
+		[gpu 0]\nprocess_max = 8M\n|2|a GPU is named by its UUID here
+		[user 12345]\nprocess_max = -1\n|2|process_max: 
+		[default\n|1|a section looks like [default]
+	X
+}
+
+@test "a user who is in no list of users may be the one that is meant" {
+	printf '[user nobody-of-that-name]\nprocess_max = 8M\n' >etc/cuward.conf
+	bound 0 init device 0 alloc 1G
+	limits '[]'
+	public=$(mktemp -d)
+	cp "$shim" "$play" "$B/sim/libcuda.so.1" $public
+	mkdir -m 700 $public/state
+	chmod 755 $public
+	chown 54321 $public/state
+	run policed setpriv --reuid 54321 --clear-groups env -u CUWARD_SIM_TRUTH CUWARD_DIR=$public/state \
+		LD_LIBRARY_PATH=$public LD_PRELOAD=$public/libcuward.so $public/play init
+	rm -r $public
+	[ "$status" -eq 99 ] || { echo "$output"; false; }
+	[[ "$output" == *"$conf:1: neither uid 54321 nor user \"nobody-of-that-name\" is in /etc/passwd"* ]]
+}
+
+@test "files that others may write are ignored, and that is told" {
+	printf '[default]\nprocess_max = 8M\n' >etc/cuward.conf
+	while read -r change; do
+		echo "$change" >prepare
+		bound 0 init device 0 alloc 1G
+		[ -z "$output" ]
+		limits '[]'
+		CUWARD_LOG=warn bound 0 init device 0 alloc 1G
+		[[ "$output" == *"is ignored: it must belong to root and be writable by nobody else"* ]]
+		run policed "$cuward" limit check
+		[ "$status" -eq 1 ]
+	done <<-'X'
+		chmod 664 /etc/cuward/cuward.conf
+		chmod 646 /etc/cuward/cuward.conf
+		chown 12345 /etc/cuward/cuward.conf
+		chmod 777 /etc/cuward
+		chown 12345 /etc/cuward
+	X
+}
+
+@test "the environment leads nobody elsewhere" {
+	printf '[default]\nprocess_max = 8M\n' >etc/cuward.conf
+	mkdir other
+	CUWARD_SYSCONFDIR=$PWD/other SYSCONFDIR=$PWD/other XDG_CONFIG_DIRS=$PWD/other HOME=$PWD/other \
+		bound 0 init device 0 refused 9M
+}
+
+@test "cuward limit: what is set live never goes beyond; get shows every layer" {
+	printf '[default]\nprocess_max = 8M\nuser_max = 1G\n' >etc/cuward.conf
+	cat >inside <<-'X'
+		mkdir s
+		CUWARD_MEMORY=6M LD_PRELOAD=$1 "$2" init device 0 say held sh 'while [ ! -e go ]; do sleep 0.05; done' refused 9M alloc 8M >said &
+		until grep -q held said; do sleep 0.05; done
+		"$3" limit set $! 64M
+		"$3" limit get $! --json >out
+		"$3" limit get --json >here
+		touch go
+		wait $!
+	X
+	CUWARD_DIR=$PWD/s policed sh ./inside "$shim" "$play" "$cuward"
+	told '.processes[0].devices[0].limits | map([.scope, .bytes, .source, .binds])' "$(tr -d '\n\t' <<-X
+		[["process",$((6 * MiB)),"CUWARD_MEMORY",false],["process",$((64 * MiB)),"cuward limit",false],
+		["process",$((8 * MiB)),"$conf",true],["user",$((1 << 30)),"$conf",true]]
+	X
+	)"
+	mv here out
+	told '.limits | map([.scope, .text, .source])' "[[\"process\",\"8.00 MiB\",\"$conf\"],[\"user\",\"1.00 GiB\",\"$conf\"]]"
+}

@@ -1,0 +1,260 @@
+/*
+ * cmd_limit.c - `cuward limit`: limits of running processes and jobs, and where each comes from.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin.h"
+#include "cuward.h"
+#include "format.h"
+#include "limit_show.h"
+#include "live_limit.h"
+#include "need.h"
+
+enum { WORDS = 3 };
+
+struct order {
+	const char *words[WORDS]; /* get, set, ...; a process or job; a limit */
+	unsigned count;
+	bool json;
+};
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+	struct order *order = state->input;
+
+	switch (key) {
+	case 'j': order->json = true; return 0;
+	case ARGP_KEY_ARG:
+		if (order->count == WORDS)
+			argp_usage(state);
+		order->words[order->count++] = argument;
+		return 0;
+	case ARGP_KEY_END:
+		if (!order->count)
+			argp_error(state, "get, set, clear or check?");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int fail(int status, const char *what, const char *why)
+{
+	fputs("cuward: ", stderr);
+	put_safe(stderr, what, 0);
+	fprintf(stderr, ": %s\n", why);
+	return status;
+}
+
+static bool is_number(const char *text)
+{
+	return *text && text[strspn(text, "0123456789")] == '\0';
+}
+
+/* ---- whom it is about ---- */
+
+struct targets {
+	struct box_process **all;
+	size_t count;
+	enum live_scope scope;
+};
+
+/* The job whose limit binds it, which may be one around its own. */
+static bool is_bound_by(const struct box_process *process, const char *job)
+{
+	return process->entry->slot.group_length == strlen(job) &&
+		strncmp(process->who->job, job, strlen(job)) == 0;
+}
+
+static void find_targets(struct targets *targets, const struct box *box, const char *name, bool exactly)
+{
+	*targets = (struct targets){ .scope = is_number(name) ? LIVE_PROCESS : LIVE_JOB };
+	targets->all = need_zeroed(box->count, sizeof(struct box_process *));
+	for (size_t i = 0; i < box->count; i++) {
+		struct box_process *process = &box->processes[i];
+		bool fits = targets->scope == LIVE_PROCESS ?
+			process == box_find(box, (pid_t)strtol(name, NULL, 10)) :
+			process->owner != OWNER_DEAD && box_in_job(process, name) &&
+			(!exactly || is_bound_by(process, name));
+
+		if (fits)
+			targets->all[targets->count++] = process;
+	}
+}
+
+static int nobody(const char *name)
+{
+	return fail(EXIT_FOUND, name, is_number(name) ? "no process with this pid uses CUDA under cuward" :
+		"no process of this job uses CUDA, or its limit is that of a job around it");
+}
+
+/* ---- get, set, clear ---- */
+
+static int get(const struct order *order, const struct box *box)
+{
+	struct targets targets;
+	int status = EXIT_FINE;
+
+	if (order->count > 2)
+		return fail(EXIT_USAGE, order->words[2], "get takes a process or a job");
+	if (order->count == 1)
+		return limit_show_here(stdout, box, order->json);
+	find_targets(&targets, box, order->words[1], false);
+	if (targets.count)
+		limit_show(stdout, box, targets.all, targets.count, order->json);
+	else
+		status = nobody(order->words[1]);
+	free(targets.all);
+	return status;
+}
+
+static int change_one(const struct targets *targets, const struct box_process *process,
+	const struct limit *limit)
+{
+	struct live_change change = { .clear = !limit };
+	char why[300];
+	int error;
+
+	if (limit && !live_resolve(&change, process, limit, why, sizeof(why)))
+		return fail(EXIT_FOUND, process->who->command, why);
+	error = live_write(process, targets->scope, &change);
+	if (!error || (error == -ESRCH && targets->scope == LIVE_JOB))
+		return EXIT_FINE;
+	return fail(error == -EACCES || error == -EPERM ? EXIT_NO_PERMISSION : EXIT_FOUND,
+		process->who->command, strerror(-error));
+}
+
+static int change(const struct order *order, const struct box *box, const struct limit *limit)
+{
+	struct targets targets;
+	int status = EXIT_FINE;
+
+	find_targets(&targets, box, order->words[1], true);
+	if (!targets.count)
+		status = nobody(order->words[1]);
+	for (size_t i = 0; i < targets.count; i++) {
+		int one = change_one(&targets, targets.all[i], limit);
+
+		status = one > status ? one : status;
+	}
+	free(targets.all);
+	return status;
+}
+
+static int set(const struct order *order, const struct box *box)
+{
+	struct limit limit;
+	char why[300];
+
+	if (order->count != 3)
+		return fail(EXIT_USAGE, "set", "which process or job, and which limit?");
+	if (!limit_parse(&limit, order->words[2], why, sizeof(why)))
+		return fail(EXIT_USAGE, "set", why);
+	return change(order, box, &limit);
+}
+
+static int clear(const struct order *order, const struct box *box)
+{
+	if (order->count != 2)
+		return fail(EXIT_USAGE, "clear", "of which process or job?");
+	return change(order, box, NULL);
+}
+
+/* ---- check ---- */
+
+static int check_policy(void)
+{
+	struct admin admin;
+	char why[300];
+
+	if (!admin_read(&admin, NULL, 0, getuid(), why, sizeof(why)))
+		return fail(EXIT_FOUND, "check", why);
+	if (admin.warning[0])
+		return fail(EXIT_FOUND, "check", admin.warning);
+	printf("the policy files in " CUWARD_SYSCONFDIR " can be read\n");
+	return EXIT_FINE;
+}
+
+/* Would this process be over it already? */
+static int check_process(const struct box *box, const struct box_process *process,
+	const struct limit *limit)
+{
+	struct live_change change;
+	char why[300];
+	int status = EXIT_FINE;
+
+	if (!live_resolve(&change, process, limit, why, sizeof(why)))
+		return fail(EXIT_FOUND, process->who->command, why);
+	for (size_t i = 0; i < process->hold_count; i++) {
+		const struct box_hold *hold = &process->holds[i];
+		uint64_t bytes = change.bytes[hold->word];
+
+		if (!bytes || hold->used_bytes <= bytes || hold->used_bytes == BYTES_UNKNOWN)
+			continue;
+		printf("%u holds %s on %s, more than %s: nothing is taken from it, and it gets no more\n",
+			process->who->pid, format_bytes(hold->used_bytes),
+			box_gpu_name(box, &box->gpus[hold->gpu]), format_bytes(bytes));
+		status = EXIT_FOUND;
+	}
+	return status;
+}
+
+static int check(const struct order *order, const struct box *box)
+{
+	struct targets targets;
+	struct limit limit;
+	char why[300];
+	int status = EXIT_FINE;
+
+	if (order->count == 1)
+		return check_policy();
+	if (!limit_parse(&limit, order->words[order->count - 1], why, sizeof(why)))
+		return fail(EXIT_FOUND, "check", why);
+	if (order->count == 2)
+		return EXIT_FINE;
+	find_targets(&targets, box, order->words[1], false);
+	if (!targets.count)
+		status = nobody(order->words[1]);
+	for (size_t i = 0; i < targets.count; i++) {
+		int one = check_process(box, targets.all[i], &limit);
+
+		status = one > status ? one : status;
+	}
+	free(targets.all);
+	return status;
+}
+
+static const struct {
+	const char *word;
+	int (*run)(const struct order *, const struct box *);
+} verbs[] = { { "get", get }, { "set", set }, { "clear", clear }, { "check", check } };
+
+int cmd_limit(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "json", 'j', NULL, 0, "get: as JSON", 0 }, { 0 },
+	};
+	static const struct argp parser = { .options = options, .parser = parse_option,
+		.args_doc = "get [PID|JOB]\nset PID|JOB LIMIT\nclear PID|JOB\ncheck [[PID|JOB] LIMIT]",
+		.doc = "Limits of running processes, live, and where each comes from.\v"
+			"A process follows at its next allocation. The administrator's limits stay.\n"
+			"Exit status: 0, 1 not found or not so, 2 usage, 4 no permission." };
+	struct order order = { 0 };
+	struct box box;
+	int status = -1;
+
+	setlocale(LC_CTYPE, "");
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&parser, argc, argv, 0, NULL, &order);
+	box_open(&box, false);
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (strcmp(order.words[0], verbs[i].word) == 0)
+			status = verbs[i].run(&order, &box);
+	box_close(&box);
+	return status >= 0 ? status : fail(EXIT_USAGE, order.words[0], "it is get, set, clear or check");
+}

@@ -1,0 +1,115 @@
+/*
+ * live_limit.c - limits into the slots of running processes, which look there at their next allocation.
+ */
+#include "live_limit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+bool live_resolve(struct live_change *change, const struct box_process *process,
+	const struct limit *limit, char *why, size_t why_bytes)
+{
+	const struct ledger_header *header = process->peek.header;
+	struct limit_device devices[SLOT_DEVICES];
+	uint64_t bytes[SLOT_DEVICES];
+	bool named = limit->count > 0;
+
+	*change = (struct live_change){ 0 };
+	if (!header || !header->device_count) {
+		snprintf(why, why_bytes, "the ledger of process %u cannot be read", process->who->pid);
+		return false;
+	}
+	for (uint32_t i = 0; i < header->device_count; i++) {
+		memcpy(devices[i].uuid, header->devices[i].uuid, sizeof(devices[i].uuid));
+		devices[i].total_bytes = header->devices[i].total_bytes;
+	}
+	if (!limit_resolve(limit, devices, header->device_count, bytes, why, why_bytes))
+		return false;
+	for (uint32_t i = 0; i < header->device_count; i++) {
+		uint32_t word = header->devices[i].slot_device;
+
+		/* A list says nothing of the GPUs it does not name. */
+		if (word < SLOT_DEVICES)
+			change->bytes[word] = named && bytes[i] == BYTES_NONE ? 0 : bytes[i];
+	}
+	return true;
+}
+
+/* The lock of those who take slots: until it is given back the slot stays with its owner. */
+static bool lock_header(int fd)
+{
+	struct flock range = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+
+	for (int tries = 0; tries < 5000; tries++) {
+		if (fcntl(fd, F_OFD_SETLK, &range) == 0)
+			return true;
+		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+	}
+	return false;
+}
+
+static bool is_still_its(int fd, uint64_t offset, const struct box_process *process)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)offset,
+		.l_len = sizeof(struct slot) };
+	struct slot now;
+
+	return pread(fd, &now, sizeof(now), (off_t)offset) == (ssize_t)sizeof(now) &&
+		now.state == SLOT_TAKEN && now.generation == process->entry->slot.generation &&
+		now.who.pid == process->who->pid && now.who.start_ticks == process->who->start_ticks &&
+		fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+static bool write_at(int fd, const void *from, size_t bytes, uint64_t offset)
+{
+	return pwrite(fd, from, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+static bool write_words(int fd, uint64_t offset, const struct live_change *change)
+{
+	for (unsigned i = 0; i < SLOT_DEVICES; i++) {
+		uint64_t bytes = change->clear ? 0 : change->bytes[i];
+
+		if ((change->clear || bytes) &&
+			!write_at(fd, &bytes, sizeof(bytes), offset + i * sizeof(bytes)))
+			return false;
+	}
+	return true;
+}
+
+static int write_locked(int fd, const struct box_process *process, enum live_scope scope,
+	const struct live_change *change)
+{
+	uint64_t offset = sizeof(struct slots_header) +
+		(uint64_t)process->entry->number * sizeof(struct slot);
+	uint64_t changed = offset + offsetof(struct slot, limits_changed);
+	uint32_t generation;
+
+	if (!is_still_its(fd, offset, process))
+		return -ESRCH;
+	if (pread(fd, &generation, sizeof(generation), (off_t)changed) != (ssize_t)sizeof(generation))
+		return -EIO;
+	generation++;
+	if (!write_words(fd, offset + (scope == LIVE_JOB ? offsetof(struct slot, job_limit_override) :
+		offsetof(struct slot, limit_override)), change) ||
+		!write_at(fd, &generation, sizeof(generation), changed))
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+int live_write(const struct box_process *process, enum live_scope scope,
+	const struct live_change *change)
+{
+	int fd = open(process->file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	int error;
+
+	if (fd < 0)
+		return -errno;
+	error = lock_header(fd) ? write_locked(fd, process, scope, change) : -EBUSY;
+	close(fd);
+	return error;
+}
