@@ -191,12 +191,6 @@ static void add_trace(struct ctf *ctf, const struct ctf_dir *dir)
 {
 	struct ctf_trace *trace;
 
-	if (dir->orphan) {
-		event_source_say(&ctf->source, "%s: there are streams of a trace, but its metadata is"
-			" missing; without it nothing can be read", dir->path);
-		ctf->source.facts.damaged = true;
-		return;
-	}
 	trace = ctf_trace_open(ctf, dir);
 	if (!trace) {
 		ctf->source.facts.damaged = true;

@@ -12,6 +12,7 @@ struct ctf_dir {
 	char *path;
 	uint32_t session; /* keys of processes hold for a session, in whatever folder of it */
 	bool orphan;      /* streams without metadata */
+	bool has_streams;
 };
 
 /* Trace directories, each once, however often it is found. */

@@ -56,6 +56,12 @@ static ctf_reader *const readers[] = {
 #undef F
 };
 
+const uint8_t *ctf_read_ours(enum cuward_event type, const uint8_t *at, const uint8_t *end,
+	struct event *event)
+{
+	return readers[type](at, end, event);
+}
+
 /* ---- do they look like that? ---- */
 
 static unsigned bits_of(enum field_type type)
@@ -478,6 +484,18 @@ static bool pass(struct ctf_stream *stream)
 	return ctf_take_values(stream, parts);
 }
 
+/* From packet to packet time may only go backwards where one of them is damaged. */
+static void set_time(struct ctf_stream *stream)
+{
+	uint64_t time_ns = ctf_ticks_to_ns(stream->packet.class, stream->clock);
+
+	if (stream->started && time_ns < stream->time_ns)
+		ctf_complain(stream, "time goes backwards after %s, at byte %llu",
+			format_moment(stream->time_ns), (unsigned long long)stream->packet.at);
+	stream->time_ns = time_ns;
+	stream->started = true;
+}
+
 bool ctf_advance(struct ctf_stream *stream)
 {
 	for (;;) {
@@ -495,8 +513,7 @@ bool ctf_advance(struct ctf_stream *stream)
 			pass(stream);
 			continue;
 		}
-		stream->time_ns = ctf_ticks_to_ns(stream->packet.class, stream->clock);
-		stream->started = true;
+		set_time(stream);
 		return true;
 	}
 }

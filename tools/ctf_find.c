@@ -1,6 +1,7 @@
 /*
  * ctf_find.c - where the traces lie below a path.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -40,21 +41,6 @@ static uint32_t session_of(struct ctf_dirs *dirs, const char *path)
 	return (uint32_t)dirs->session_count++;
 }
 
-static void add_dir(struct ctf_dirs *dirs, const char *path, bool orphan)
-{
-	char *real = realpath(path, NULL);
-
-	real = real ? real : need_copy(path);
-	for (size_t i = 0; i < dirs->count; i++) {
-		if (strcmp(dirs->items[i].path, real) == 0) {
-			free(real);
-			return;
-		}
-	}
-	dirs->items = need_room(dirs->items, dirs->count, &dirs->capacity, sizeof(*dirs->items));
-	dirs->items[dirs->count++] = (struct ctf_dir){ real, session_of(dirs, real), orphan };
-}
-
 static bool is_stream(const char *path)
 {
 	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -67,6 +53,40 @@ static bool is_stream(const char *path)
 		(magic == CTF_MAGIC || magic == __builtin_bswap32(CTF_MAGIC));
 	close(file);
 	return is;
+}
+
+/* Files with at least a packet in them; streams without events are empty. */
+static bool has_streams(const char *folder)
+{
+	DIR *directory = opendir(folder);
+	const struct dirent *entry;
+	bool has = false;
+
+	while (directory && !has && (entry = readdir(directory))) {
+		char path[PATH_MAX];
+
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		has = entry->d_name[0] != '.' && is_stream(path);
+	}
+	if (directory)
+		closedir(directory);
+	return has;
+}
+
+static void add_dir(struct ctf_dirs *dirs, const char *path, bool orphan)
+{
+	char *real = realpath(path, NULL);
+
+	real = real ? real : need_copy(path);
+	for (size_t i = 0; i < dirs->count; i++) {
+		if (strcmp(dirs->items[i].path, real) == 0) {
+			free(real);
+			return;
+		}
+	}
+	dirs->items = need_room(dirs->items, dirs->count, &dirs->capacity, sizeof(*dirs->items));
+	dirs->items[dirs->count++] =
+		(struct ctf_dir){ real, session_of(dirs, real), orphan, has_streams(real) };
 }
 
 static void note_streams(const char *folder)

@@ -320,7 +320,8 @@ static void enter(struct ctf_stream *stream)
 	stream->base = stream->window + (packet->at - stream->window_at);
 	stream->start = stream->at = stream->base + packet->first_event / 8;
 	stream->at_bit = packet->first_event % 8;
-	stream->clock = packet->begin;
+	if (packet->has_times)
+		stream->clock = packet->begin;
 	set_limit(stream);
 }
 

@@ -167,7 +167,16 @@ void ctf_complain(struct ctf_stream *stream, const char *format, ...)
 void ctf_note_losses(struct ctf_stream *stream, const struct ctf_packet *packet);
 uint64_t ctf_packet_hash(const struct ctf_stream *stream, const struct ctf_packet *packet);
 
+/* ---- ctf_salvage.c ---- */
+
+/* Metadata for the streams of a folder that lacks it; NULL: none of ours, free() it. */
+char *ctf_guess_metadata(const char *folder, size_t *length);
+
 /* ---- ctf_event.c ---- */
+
+/* The fields of an event of ours, as this version writes them; NULL: too short. */
+const uint8_t *ctf_read_ours(enum cuward_event type, const uint8_t *at, const uint8_t *end,
+	struct event *event);
 
 void ctf_prepare_class(struct ctf_class *class, const struct ctf_stream_class *stream);
 void ctf_prepare_header(struct ctf_stream_class *stream);

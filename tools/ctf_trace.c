@@ -79,7 +79,25 @@ static size_t unpack(char *bytes, size_t length, bool *cut)
 	return used;
 }
 
-static struct tsdl *read_metadata(struct ctf *ctf, const char *path)
+/* Without declarations there is nothing to lose by guessing them. */
+static struct tsdl *guess(struct ctf *ctf, const char *folder)
+{
+	size_t length;
+	char *text = ctf_guess_metadata(folder, &length);
+	struct tsdl *tsdl = NULL;
+
+	ctf->source.facts.damaged = true;
+	if (text)
+		tsdl = tsdl_parse(text, length);
+	free(text);
+	event_source_say(&ctf->source, tsdl ? "%s: there are streams of a trace, but its metadata is"
+		" missing; it was guessed from them, and their times from the date of the files"
+		: "%s: there are streams of a trace, but its metadata is missing; without it nothing can"
+		" be read", folder);
+	return tsdl;
+}
+
+static struct tsdl *read_metadata(struct ctf *ctf, const struct ctf_dir *dir)
 {
 	char file[4096], *text;
 	uint32_t magic = 0;
@@ -87,7 +105,9 @@ static struct tsdl *read_metadata(struct ctf *ctf, const char *path)
 	struct tsdl *tsdl;
 	bool cut = false;
 
-	snprintf(file, sizeof(file), "%s/metadata", path);
+	if (dir->orphan)
+		return guess(ctf, dir->path);
+	snprintf(file, sizeof(file), "%s/metadata", dir->path);
 	text = read_file(file, &length);
 	if (!text) {
 		event_source_say(&ctf->source, "%s: %s", file, strerror(errno));
@@ -106,6 +126,20 @@ static struct tsdl *read_metadata(struct ctf *ctf, const char *path)
 		ctf->source.facts.damaged = true;
 	}
 	return tsdl;
+}
+
+/* As of a session daemon that was killed: an empty file, or one that ends too early. */
+static struct tsdl *metadata_of(struct ctf *ctf, const struct ctf_dir *dir)
+{
+	struct tsdl *tsdl = read_metadata(ctf, dir), *guessed;
+
+	if (!tsdl || tsdl->events || dir->has_streams == false)
+		return tsdl;
+	guessed = guess(ctf, dir->path);
+	if (!guessed)
+		return tsdl;
+	tsdl_free(tsdl);
+	return guessed;
 }
 
 /* ---- clocks ---- */
@@ -233,7 +267,7 @@ static char *prefix_of(const struct tsdl *tsdl)
 
 struct ctf_trace *ctf_trace_open(struct ctf *ctf, const struct ctf_dir *dir)
 {
-	struct tsdl *tsdl = read_metadata(ctf, dir->path);
+	struct tsdl *tsdl = metadata_of(ctf, dir);
 	struct ctf_trace *trace;
 
 	if (!tsdl)

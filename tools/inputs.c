@@ -175,13 +175,10 @@ static int add_folder(struct inputs *inputs, const char *path)
 {
 	switch (ctf_find(&inputs->dirs, path)) {
 	case CTF_TRACES:
+	case CTF_NO_METADATA: /* which may be guessed */
 		return 0;
 	case CTF_EMPTY:
 		return refuse(inputs, path, "the folder is empty; no trace was written here", INPUT_EMPTY);
-	case CTF_NO_METADATA:
-		inputs->source.facts.damaged = true;
-		return refuse(inputs, path, "there are streams of a trace, but its metadata is missing;"
-			" without it nothing can be read", INPUT_NO_EVENTS);
 	default:
 		return refuse(inputs, path, "this folder holds no trace", INPUT_NOT_A_TRACE);
 	}

@@ -66,8 +66,8 @@ struct model_function *model_function_of(struct model_process *process, uint32_t
 
 /* ---- model_sites.c: who holds how much ---- */
 
-void sites_add(struct model_sites *sites, const struct event_alloc *e);
-void sites_remove(struct model_sites *sites, const struct event_free *e);
+void sites_add(struct model_sites *sites, const struct event_alloc *e, uint64_t time_ns);
+void sites_remove(struct model_sites *sites, const struct event_free *e, uint64_t begin_ns);
 void sites_name(struct model_sites *sites, uint32_t id, const char *frames);
 void sites_finish(struct model_sites *sites);
 void sites_free(struct model_sites *sites);

@@ -11,6 +11,7 @@
 
 struct model_live {
 	uint64_t bytes;
+	uint64_t time_ns; /* of its event */
 	uint32_t site; /* index; of an unused one the next unused one, + 1 */
 };
 
@@ -77,7 +78,7 @@ static uint32_t new_live(struct model_sites *sites)
 	return (uint32_t)sites->live_count++;
 }
 
-void sites_add(struct model_sites *sites, const struct event_alloc *e)
+void sites_add(struct model_sites *sites, const struct event_alloc *e, uint64_t time_ns)
 {
 	uint64_t key = live_key(e->pointer, e->kind);
 	uint32_t index = site_of(sites, e->site), live = map_remove(&sites->live, key);
@@ -93,17 +94,24 @@ void sites_add(struct model_sites *sites, const struct event_alloc *e)
 		return;
 	}
 	live = new_live(sites);
-	sites->lives[live] = (struct model_live){ e->bytes, index };
+	sites->lives[live] = (struct model_live){ e->bytes, time_ns, index };
 	map_set(&sites->live, key, live);
 	change(sites, index, e->bytes, true);
 }
 
-void sites_remove(struct model_sites *sites, const struct event_free *e)
+/*
+ * Events come after their calls: an address may be handed out again before the event of its free
+ * is there. A free that began before the allocation was told is not of that one.
+ */
+void sites_remove(struct model_sites *sites, const struct event_free *e, uint64_t begin_ns)
 {
-	uint32_t live = map_remove(&sites->live, live_key(e->pointer, e->kind));
+	uint64_t key = live_key(e->pointer, e->kind);
+	uint32_t live = map_get(&sites->live, key);
 
-	if (live != MAP_NONE)
-		forget(sites, live);
+	if (live == MAP_NONE || sites->lives[live].time_ns > begin_ns)
+		return;
+	map_remove(&sites->live, key);
+	forget(sites, live);
 }
 
 void sites_name(struct model_sites *sites, uint32_t id, const char *frames)

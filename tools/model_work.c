@@ -241,7 +241,7 @@ void feed_alloc(struct model *model, const struct event *event)
 		process->alloc_ns = sum_saturated(process->alloc_ns, e->duration_ns);
 		process->alloc_bytes = sum_saturated(process->alloc_bytes, e->bytes);
 	}
-	sites_add(&process->sites, e);
+	sites_add(&process->sites, e, event->time_ns);
 	set_level(model, process, device, event->time_ns, e->live_bytes);
 }
 
@@ -264,7 +264,7 @@ void feed_free(struct model *model, const struct event *event)
 	device->frees += call.in_range;
 	if (call.in_range)
 		process->alloc_ns = sum_saturated(process->alloc_ns, e->duration_ns);
-	sites_remove(&process->sites, e);
+	sites_remove(&process->sites, e, event->time_ns - e->duration_ns);
 	set_level(model, process, device, event->time_ns, e->live_bytes);
 }
 

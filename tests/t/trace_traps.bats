@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# Traces as they come in the field: empty, lossy, without contexts, from namespaces, odd, cut off.
+
+load ../trace/lttng.bash
+
+setup_file() {
+	trace_programs
+	"${CC:-cc}" -std=gnu11 -D_GNU_SOURCE -rdynamic -o "$BATS_FILE_TMPDIR/play" "$TOP/tests/apps/play.c" -ldl
+}
+
+setup() {
+	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	unset LD_PRELOAD CUWARD_LOG CUWARD_TRACE CUDA_VISIBLE_DEVICES LTTNG_HOME
+	daemon=
+	tmp=$BATS_TEST_TMPDIR
+	trace=$tmp/trace
+}
+
+teardown() { daemon_end; }
+
+timeline() { "$B/cuward" timeline "$@"; }
+traced() { "$B/cuward" run -q --sim --trace="$trace" -- "$@" 3>&-; }
+
+# A guest under the preload alone, as the user of the daemon; it needs what that user may read.
+guest() {
+	local dir=$LTTNG_HOME/guest
+
+	mkdir -p "$dir/state"
+	install -m 755 "$BATS_FILE_TMPDIR/play" "$B/libcuward.so" "$B/libcuward-lttng.so" "$B/sim/libcuda.so.1" "$dir"
+	[ "$(id -u)" != 0 ] || chown -R 65534 "$dir"
+	as_daemon env LD_PRELOAD="$dir/libcuward.so" LD_LIBRARY_PATH="$dir" CUWARD_TRACE=1 CUWARD_DIR="$dir/state" \
+		"$dir/play" "$@"
+}
+
+@test "the preload alone, no contexts: pid and start are there, no end is no error" {
+	daemon_start
+	daemon_record
+	guest init device 0 alloc 1M alloc 2M free 0 sleep 100
+	daemon_stop_recording
+	run -0 timeline --json "$LTTNG_HOME/trace"
+	[ "$(jq -c '.processes | length' <<<"$output")" = 1 ]
+	jq -e '.processes[0] | .pid > 1 and .start_ticks > 0 and .command == "play" and .ended == "unknown"' <<<"$output"
+	[ "$(jq -c '[.trace.truncated_processes, .processes[0].devices[0].peak_bytes, .processes[0].devices[0].final_bytes]' <<<"$output")" = '[0,3145728,2097152]' ]
+	run -0 "$B/cuward" stats "$LTTNG_HOME/trace"
+}
+
+@test "a session of a daemon that is gone: the program runs, the trace is said to be empty" {
+	daemon_start
+	daemon_record
+	kill -KILL "$daemon"
+	run -0 guest init device 0 alloc 1M free 0
+	run timeline "$LTTNG_HOME/trace"
+	[ "$status" -eq 1 ] || [ "$status" -eq 3 ] || [ "$status" -eq 2 ]
+	[ -n "$output" ]
+	[[ $output == *"trace"* ]]
+}
+
+@test "buffers that are too small: what was dropped is counted, by stream" {
+	daemon_start
+	as_daemon lttng -q create test --output="$LTTNG_HOME/trace"
+	as_daemon lttng -q enable-channel -u -s test --buffers-uid --num-subbuf 4 --subbuf-size 4k c
+	as_daemon lttng -q enable-event -u -s test -c c 'cuward:*'
+	as_daemon lttng -q start test
+	emit 300000 >/dev/null
+	daemon_stop_recording
+	run -1 timeline --json "$LTTNG_HOME/trace"
+	json=$(sed -n '/^{/,$p' <<<"$output")
+	# What was dropped at the very end is told by no later packet.
+	lost=$(jq .trace.lost_events <<<"$json") read=$(jq .trace.events <<<"$json")
+	echo "$read read, $lost lost"
+	[ "$lost" -gt 1000 ]
+	[ $((read + lost)) -ge 200000 ]
+	[ $((read + lost)) -le 300003 ]
+	[ "$(jq '[.trace.losses[].events] | add' <<<"$json")" -eq "$lost" ]
+	[ "$lost" -eq "$(babeltrace2 "$LTTNG_HOME/trace" 2>&1 >/dev/null |
+		sed -n 's/.*discarded \([0-9]*\) event.*/\1/p' | awk '{ n += $1 } END { print n + 0 }')" ]
+	run timeline "$LTTNG_HOME/trace"
+	[[ $output == *"were lost: counts and sums are too low"* ]]
+	[[ $output == *" events of $LTTNG_HOME/trace/ust/uid/"*"/c_"* ]]
+}
+
+@test "two processes of one pid in two pid namespaces stay apart" {
+	unshare -p -f true 2>/dev/null || skip "no pid namespaces here"
+	traced sh -c 'unshare -p -f sh -c "\"$1\" init device 0 alloc 1M free 0; :" x "$1" &
+		unshare -p -f sh -c "\"$1\" init device 0 alloc 2M free 0; :" x "$1"; wait' x "$BATS_FILE_TMPDIR/play"
+	run timeline --json "$trace"
+	[ "$(jq -c '[.processes[].pid] | unique | length' <<<"$output")" = 1 ]
+	[ "$(jq -c '[.processes[].pid_ns] | unique | length' <<<"$output")" = 2 ]
+	[ "$(jq -c '[.processes[].devices[0].peak_bytes] | sort' <<<"$output")" = '[1048576,2097152]' ]
+}
+
+@test "metadata that was lost is guessed from the streams" {
+	traced "$BATS_FILE_TMPDIR/play" init device 0 alloc 1M alloc 2M free 0 free 1
+	events_of "$trace" >"$tmp/before"
+	[ "$(wc -l <"$tmp/before")" -gt 10 ]
+	find "$trace" -name metadata -delete
+	run -1 "$B/cuward" events "$trace"
+	[[ $output == *"its metadata is missing; it was guessed from them"* ]]
+	diff "$tmp/before" <("$B/cuward" events "$trace" 2>/dev/null |
+		sed 's/.*\(cuward:[a-z_]*:\) { cpu_id = [0-9]* }, {\(.*\) }$/\1\2/; s/,\( [a-z_]* = \)/\1/g')
+	run -1 timeline --json "$trace"
+	[ "$(sed -n '/^{/,$p' <<<"$output" | jq -c '[.trace.damaged, .processes[0].command, .processes[0].devices[0].peak_bytes]')" = '[true,"play",3145728]' ]
+	# Nothing of ours is found in what is none.
+	find "$trace" -name 'memory_*' -o -name 'calls_*' -o -name 'process_*' | while read -r stream; do
+		head -c 84 "$stream" >"$tmp/head"
+		{ cat "$tmp/head"; head -c 4012 /dev/urandom; } >"$stream"
+	done
+	run -1 timeline "$trace"
+	[[ $output == *"without it nothing can be read"* ]]
+}
+
+@test "harmless oddities are no failure, and stdout stays the same" {
+	python3 "$TOP/tests/make_ctf.py" "$TOP/tests/golden/two.events" "$trace" --host box --streams 2
+	timeline "$trace" >"$tmp/before"
+	mkdir "$trace/index"
+	printf '\xc1\xf1\xdc\xc1' >"$trace/index/channel0_0.idx"
+	: >"$trace/channel0_7"
+	echo text >"$trace/notes.txt"
+	echo '{ "schema": 1 }' >"$trace/report.json"
+	: >"$trace/.hidden"
+	ln -s /nowhere "$trace/dangling"
+	sed -i '1a /* a comment */ env { nothing = 0; empty = ""; };\ntypealias integer { size = 8; } := unused_t;\nevent { name = "other:none"; id = 99; stream_id = 0; loglevel = 3; };' "$trace/metadata"
+	timeline "$trace" >"$tmp/after"
+	diff "$tmp/before" "$tmp/after"
+}
+
+@test "300 processes with few descriptors: every one is there, or is named" {
+	cat >"$tmp/crowd" <<-'END'
+	i=0
+	while [ $i -lt 30 ]; do
+		for j in 1 2 3 4 5 6 7 8 9 10; do "$1" init device 0 alloc 1M freeall & done
+		wait
+		i=$((i + 1))
+	done
+	END
+	(ulimit -n 256 && traced sh "$tmp/crowd" "$BATS_FILE_TMPDIR/play")
+	run timeline --json "$trace"
+	json=$(sed -n '/^{/,$p' <<<"$output")
+	[ $(($(jq '[.processes[] | select(.defined != false and .pid != null)] | length' <<<"$json"))) -eq 300 ]
+	[ $(($(jq '[.processes[].devices[]?.allocs] | add' <<<"$json") + $(jq '[.processes[] | select(.lost_events > 0 or (.devices | length) == 0)] | length' <<<"$json"))) -ge 300 ]
+}
