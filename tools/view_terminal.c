@@ -203,7 +203,8 @@ static void device_list(const struct model_process *process, char *text, size_t 
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (unsigned i = 0; i < process->device_count && used < bytes; i++)
+	/* The last number stands for none: host memory, calls outside any context. */
+	for (unsigned i = 0; i < process->device_count && i < UINT8_MAX && used < bytes; i++)
 		if (process->devices[i].used)
 			used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? "," : "", i);
 	if (!used)
