@@ -19,7 +19,8 @@
 	X(ps, "who holds GPU memory here, against which limit, and who is idle") \
 	X(run, "run a command under limits, leak check and trace") \
 	X(stats, "tables of a trace: processes, devices, kernels, calls, copies, memory") \
-	X(timeline, "what the processes of a trace did on the GPUs, over time")
+	X(timeline, "what the processes of a trace did on the GPUs, over time") \
+	X(why, "is it normal, whose is it, is it doing anything: verdicts with evidence")
 
 #define X(name, summary) int cmd_##name(int argc, char **argv);
 CUWARD_COMMANDS(X)

@@ -1,0 +1,229 @@
+/*
+ * why.c - verdicts: what was seen, against what is usual. Each says what it is based on.
+ */
+#include "why.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "calls.h"
+#include "format.h"
+#include "ps.h"
+
+static const struct {
+	const char *word, *meaning;
+	bool fault;
+} verdicts[WHY_COUNT] = {
+#define X(id, word, fault, text) { word, text, fault },
+	WHY_VERDICTS(X)
+#undef X
+};
+
+const char *why_word(enum why_verdict verdict) { return verdicts[verdict].word; }
+const char *why_meaning(enum why_verdict verdict) { return verdicts[verdict].meaning; }
+bool why_is_fault(enum why_verdict verdict) { return verdicts[verdict].fault; }
+
+/* ---- what the kernel says ---- */
+
+struct proc {
+	char state;
+	unsigned parent;
+};
+
+static bool read_proc(pid_t pid, struct proc *proc)
+{
+	char path[64], text[1024], *at;
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	got = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	at = strrchr(text, ')');
+	return at && sscanf(at + 1, " %c %u", &proc->state, &proc->parent) == 2;
+}
+
+/* ---- one process ---- */
+
+struct telling {
+	const struct why_watch *watch;
+	const struct box_process *process;
+	const struct why_watched *of;
+	why_tell *tell;
+	void *to;
+};
+
+static void __attribute__((format(printf, 3, 4))) say(const struct telling *t, enum why_verdict verdict,
+	const char *format, ...)
+{
+	char text[400];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	t->tell(t->to, verdict, text);
+}
+
+static uint64_t quiet_ns(const struct telling *t)
+{
+	uint64_t then = t->of->now.activity_ns;
+
+	return then && then < t->watch->box->now_ns ? t->watch->box->now_ns - then : 0;
+}
+
+static uint64_t held(const struct telling *t)
+{
+	return t->of->used[t->watch->samples - 1];
+}
+
+static void tell_activity(const struct telling *t)
+{
+	const struct box_process *process = t->process;
+	uint64_t quiet = quiet_ns(t);
+
+	if (process->sync_ns >= t->watch->stuck_ns)
+		say(t, WHY_STUCK, "a thread has been in %s for %s and made no other call; a kernel that never "
+			"ends looks the same as one that runs this long",
+			call_name(process->peek.sync_call), format_ns(process->sync_ns));
+	else if (t->of->now.waiting_since_ns)
+		say(t, WHY_WAITING, "it waits for %s", format_bytes(t->of->now.waiting_bytes));
+	else if (process->busy)
+		say(t, WHY_BUSY, "%" PRIu64 " CUDA calls in %s", process->calls, format_ns(t->watch->ns));
+	else if (process->sync_ns)
+		say(t, WHY_BUSY, "a thread has been in %s for %s: the GPU works for it",
+			call_name(process->peek.sync_call), format_ns(process->sync_ns));
+	else if (!process->peeked)
+		say(t, WHY_UNSEEN, "its last allocation, free or wait was %s ago", format_ns(quiet));
+	else if (held(t) && quiet >= t->watch->idle_ns)
+		say(t, WHY_IDLE, "it holds %s, made no CUDA call in %s, and its last allocation, free or wait was "
+			"%s ago", format_bytes(held(t)), format_ns(t->watch->ns), format_ns(quiet));
+	else
+		say(t, WHY_QUIET, "no CUDA call in %s; its last allocation, free or wait was %s ago",
+			format_ns(t->watch->ns), format_ns(quiet));
+}
+
+/* It rose, often, and never fell: memory that is freed again is seen to fall. */
+static void tell_growth(const struct telling *t)
+{
+	unsigned rises = 0;
+
+	for (unsigned i = 1; i < t->watch->samples; i++) {
+		if (t->of->used[i] < t->of->used[i - 1])
+			return;
+		rises += t->of->used[i] > t->of->used[i - 1];
+	}
+	if (rises >= 3)
+		say(t, WHY_GROWING, "it rose %u times from %s to %s in %s and never fell", rises,
+			format_bytes(t->of->used[0]), format_bytes(held(t)), format_ns(t->watch->ns));
+}
+
+static void tell_kin(const struct telling *t)
+{
+	struct proc proc;
+	const struct process_identity *who = t->process->who;
+
+	if (!read_proc(t->process->pid, &proc))
+		return;
+	if (proc.state == 'T' || proc.state == 't')
+		say(t, WHY_STOPPED, "its state is %c; `kill -CONT %d` lets it go on", proc.state, t->process->pid);
+	/* What it called its parent is a pid of its own namespace. */
+	if (who->pid_ns == ledger_own_pid_ns() && who->ppid && proc.parent != who->ppid)
+		say(t, WHY_ORPHAN, "process %u that started it is gone; %u is its parent now", who->ppid,
+			proc.parent);
+}
+
+static bool same_group(const struct box_process *a, const struct box_process *b)
+{
+	uint32_t length = a->entry->slot.group_length;
+
+	return a->file == b->file && length == b->entry->slot.group_length && length < sizeof(a->who->job) &&
+		strncmp(a->who->job, b->who->job, length) == 0;
+}
+
+static uint64_t used_by_group(const struct telling *t, uint32_t word)
+{
+	const struct box *box = t->watch->box;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < box->count; i++)
+		if (same_group(t->process, &box->processes[i]) && !t->watch->of[i].gone)
+			sum = slots_add(sum, t->watch->of[i].now.words[word] & WORD_BYTES_MASK);
+	return sum;
+}
+
+static void tell_near(const struct telling *t, const char *scope, uint64_t used, uint64_t limit,
+	const struct box_hold *hold)
+{
+	if (limit == BYTES_NONE || !limit || used < limit / 10 * 9)
+		return;
+	say(t, WHY_NEAR_LIMIT, "%s of the %s limit of %s are used on %s", format_bytes(used), scope,
+		format_bytes(limit), box_gpu_name(t->watch->box, &t->watch->box->gpus[hold->gpu]));
+}
+
+static void tell_limits(const struct telling *t)
+{
+	for (size_t i = 0; i < t->process->hold_count; i++) {
+		const struct box_hold *hold = &t->process->holds[i];
+		const struct slot *now = &t->of->now;
+
+		tell_near(t, "process", now->words[hold->word] & WORD_BYTES_MASK,
+			now->process_limit[hold->word], hold);
+		tell_near(t, "job", used_by_group(t, hold->word),
+			now->job_limit[hold->word] ? now->job_limit[hold->word] : BYTES_NONE, hold);
+	}
+}
+
+void why_process(const struct why_watch *watch, size_t index, why_tell *tell, void *to)
+{
+	struct telling t = { watch, &watch->box->processes[index], &watch->of[index], tell, to };
+
+	if (t.of->gone)
+		return;
+	tell_activity(&t);
+	tell_growth(&t);
+	tell_kin(&t);
+	tell_limits(&t);
+}
+
+/* ---- one GPU ---- */
+
+void why_gpu(const struct why_watch *watch, size_t gpu, why_tell *tell, void *to)
+{
+	const struct box *box = watch->box;
+	struct telling t = { .watch = watch, .tell = tell, .to = to };
+	uint64_t sum = 0, most = 0;
+	unsigned holders = 0;
+
+	for (size_t i = 0; i < box->count; i++) {
+		for (size_t j = 0; j < box->processes[i].hold_count; j++) {
+			const struct box_hold *hold = &box->processes[i].holds[j];
+			uint64_t used = watch->of[i].now.words[hold->word] & WORD_BYTES_MASK;
+
+			if (hold->gpu != gpu || watch->of[i].gone || !used || hold->used_bytes == BYTES_UNKNOWN)
+				continue;
+			holders++;
+			sum = slots_add(sum, used);
+			if (used > most) {
+				most = used;
+				t.process = &box->processes[i];
+			}
+		}
+	}
+	if (!holders)
+		say(&t, WHY_NOBODY, "no process that we see holds memory there");
+	else if (holders == 1 || most > sum / 2)
+		say(&t, WHY_ONE_HOG, "process %s holds %s of the %s that %u process%s hold%s", ps_pid(t.process),
+			format_bytes(most), format_bytes(sum), holders, holders == 1 ? "" : "es",
+			holders == 1 ? "s" : "");
+	else
+		say(&t, WHY_MANY, "%u processes hold %s together, and none of them more than %s", holders,
+			format_bytes(sum), format_bytes(most));
+}
