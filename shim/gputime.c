@@ -29,8 +29,9 @@ struct anchor {
 };
 
 struct gpu_context {
-	CUcontext context;
+	CUcontext context; /* NULL: of nobody */
 	CUstream stream; /* ours, idle but for anchors */
+	uint32_t life;   /* contexts that had this entry */
 	uint32_t lock;   /* of the two lists */
 	uint32_t busy;   /* somebody anchors or reads; others pass by */
 	uint64_t next_anchor_ns;
@@ -58,42 +59,68 @@ static struct gpu_context *find(CUcontext context)
 	for (unsigned i = 0; i < CONTEXTS; i++) {
 		struct gpu_context *known = __atomic_load_n(&gpu.contexts[i], __ATOMIC_ACQUIRE);
 
-		if (known && known->context == context)
+		if (known && __atomic_load_n(&known->context, __ATOMIC_ACQUIRE) == context)
 			return known;
 	}
 	return NULL;
 }
 
-static void keep(struct gpu_context *fresh)
+/* An entry of nobody, its lock `busy` held; those of contexts that are gone are used again. */
+static struct gpu_context *vacant(void)
 {
-	lock_take(&gpu.lock);
 	for (unsigned i = 0; i < CONTEXTS; i++) {
-		if (!gpu.contexts[i]) {
-			__atomic_store_n(&gpu.contexts[i], fresh, __ATOMIC_RELEASE);
-			break;
-		}
+		struct gpu_context *entry = gpu.contexts[i];
+
+		if (!entry && (entry = share_private(sizeof(*entry))))
+			__atomic_store_n(&gpu.contexts[i], entry, __ATOMIC_RELEASE);
+		if (!entry)
+			return NULL;
+		if (!__atomic_load_n(&entry->context, __ATOMIC_RELAXED) && lock_try(&entry->busy))
+			return entry;
 	}
-	lock_give_back(&gpu.lock);
+	return NULL;
 }
 
+/* As if it were new. Who still holds a pair of its former life does not bring that back. */
+static void begin_life(struct gpu_context *entry, CUcontext context)
+{
+	lock_take(&entry->lock);
+	entry->life++;
+	entry->stream = NULL;
+	entry->now = entry->base = entry->spare = (struct anchor){ 0 };
+	entry->next_anchor_ns = 0;
+	entry->rate = 1;
+	entry->rate_known = false;
+	entry->first = entry->pending_count = 0;
+	memset(entry->pairs, 0, sizeof(entry->pairs));
+	for (unsigned i = 0; i < PAIRS; i++)
+		entry->free[i] = PAIRS - 1 - i;
+	entry->free_count = PAIRS;
+	lock_give_back(&entry->lock);
+	__atomic_store_n(&entry->context, context, __ATOMIC_RELEASE);
+}
+
+/* NULL: somebody else makes it just now, or there are too many. */
 static struct gpu_context *make(CUcontext context)
 {
-	struct gpu_context *fresh = share_private(sizeof(*fresh));
+	struct gpu_context *fresh;
+	CUstream stream;
 
+	share_wipe_on_fork(&gpu, sizeof(gpu));
+	lock_take(&gpu.lock);
+	fresh = find(context) ? NULL : vacant();
+	if (fresh)
+		begin_life(fresh, context);
+	lock_give_back(&gpu.lock);
 	if (!fresh)
 		return NULL;
-	share_wipe_on_fork(&gpu, sizeof(gpu));
-	fresh->context = context;
-	fresh->rate = 1;
-	for (unsigned i = 0; i < PAIRS; i++)
-		fresh->free[i] = PAIRS - 1 - i;
-	fresh->free_count = PAIRS;
-	if (real.cuStreamCreate(&fresh->stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
-	    real.cuEventCreate(&fresh->now.event, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
-	    real.cuEventCreate(&fresh->base.event, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
-	    real.cuEventCreate(&fresh->spare.event, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
-		fresh->stream = NULL; /* known, and never timed */
-	keep(fresh);
+	/* Without a stream it is known, and never timed. */
+	if (real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
+	    real.cuEventCreate(&fresh->now.event, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
+	    real.cuEventCreate(&fresh->base.event, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
+	    real.cuEventCreate(&fresh->spare.event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+		__atomic_store_n(&fresh->stream, stream, __ATOMIC_RELEASE);
+	lock_give_back(&fresh->busy);
 	return fresh;
 }
 
@@ -110,7 +137,7 @@ static struct gpu_context *current(void)
 	known = find(thread->context);
 	if (!known)
 		known = make(thread->context);
-	return known && known->stream ? known : NULL;
+	return known && __atomic_load_n(&known->stream, __ATOMIC_ACQUIRE) ? known : NULL;
 }
 
 /* ---- clocks ---- */
@@ -217,18 +244,21 @@ static bool take_pending(struct gpu_context *context, uint16_t *number)
 	return some;
 }
 
-static void put_pending(struct gpu_context *context, uint16_t number)
+static void put_pending(struct gpu_context *context, uint32_t life, uint16_t number)
 {
 	lock_take(&context->lock);
-	context->pending[(context->first + context->pending_count) % PAIRS] = number;
-	context->pending_count++;
+	if (context->life == life) {
+		context->pending[(context->first + context->pending_count) % PAIRS] = number;
+		context->pending_count++;
+	}
 	lock_give_back(&context->lock);
 }
 
-static void put_free(struct gpu_context *context, uint16_t number)
+static void put_free(struct gpu_context *context, uint32_t life, uint16_t number)
 {
 	lock_take(&context->lock);
-	context->free[context->free_count++] = number;
+	if (context->life == life)
+		context->free[context->free_count++] = number;
 	lock_give_back(&context->lock);
 }
 
@@ -241,19 +271,17 @@ static void read_some(struct gpu_context *context, unsigned at_most)
 	unsigned misses = 0;
 	uint16_t number;
 
-	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED))
-		return;
 	while (at_most-- > 0 && misses < LOOK_AT_MOST && take_pending(context, &number)) {
 		CUresult result = real.cuEventQuery(context->pairs[number].end);
 
 		if (result == CUDA_ERROR_NOT_READY) {
-			put_pending(context, number);
+			put_pending(context, context->life, number);
 			misses++;
 			continue;
 		}
 		if (result == CUDA_SUCCESS)
 			tell(context, &context->pairs[number]);
-		put_free(context, number);
+		put_free(context, context->life, number);
 	}
 }
 
@@ -261,7 +289,7 @@ static void look(struct gpu_context *context, unsigned at_most)
 {
 	uint64_t now = guest_clock_ns();
 
-	if (!lock_try(&context->busy))
+	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED) || !lock_try(&context->busy))
 		return;
 	if (now >= context->next_anchor_ns)
 		anchor_again(context, now);
@@ -271,14 +299,15 @@ static void look(struct gpu_context *context, unsigned at_most)
 
 /* ---- around a call ---- */
 
-static bool take_free(struct gpu_context *context, uint16_t *number)
+static bool take_free(struct gpu_context *context, struct gputime *time)
 {
 	bool some;
 
 	lock_take(&context->lock);
 	some = context->free_count > 0;
 	if (some)
-		*number = context->free[--context->free_count];
+		time->pair = context->free[--context->free_count];
+	time->life = context->life;
 	lock_give_back(&context->lock);
 	return some;
 }
@@ -298,11 +327,17 @@ void gputime_open_slow(struct gputime *time, uint64_t stream)
 		return;
 	if (!context->now.cpu_ns)
 		look(context, 0);
-	if (!context->now.cpu_ns || !take_free(context, &time->pair))
+	if (!context->now.cpu_ns)
 		return;
+	if (!take_free(context, time)) {
+		/* Nobody may ever wait for all this work: some of it can be over. */
+		look(context, 2);
+		if (!take_free(context, time))
+			return;
+	}
 	if (!ready(&context->pairs[time->pair]) ||
 	    real.cuEventRecord(context->pairs[time->pair].begin, (CUstream)stream) != CUDA_SUCCESS) {
-		put_free(context, time->pair);
+		put_free(context, time->life, time->pair);
 		return;
 	}
 	time->context = context;
@@ -316,11 +351,11 @@ void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresu
 
 	if (result != CUDA_SUCCESS ||
 	    real.cuEventRecord(pair->end, (CUstream)time->stream) != CUDA_SUCCESS) {
-		put_free(context, time->pair);
+		put_free(context, time->life, time->pair);
 		return;
 	}
 	pair->correlation = correlation;
-	put_pending(context, time->pair);
+	put_pending(context, time->life, time->pair);
 	look(context, 4);
 }
 
@@ -343,13 +378,13 @@ void gputime_last_look(CUcontext context)
 		look(known, PAIRS);
 }
 
-/* Its memory stays: another thread may stand in the middle of it. */
+/* Its memory stays, for another context: some thread may stand in the middle of it. */
 void gputime_gone(CUcontext context)
 {
 	struct gpu_context *known = guest.policy.gpu_time ? find(context) : NULL;
 
 	if (known)
-		known->context = NULL;
+		__atomic_store_n(&known->context, NULL, __ATOMIC_RELEASE);
 }
 
 void gputime_forget(void)

@@ -19,6 +19,7 @@
 struct gputime {
 	struct gpu_context *context; /* NULL: not timed */
 	uint64_t stream;
+	uint32_t life; /* of the context's entry */
 	uint16_t pair;
 };
 

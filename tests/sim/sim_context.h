@@ -25,6 +25,7 @@ struct context {
 	uint64_t grown; /* physical bytes that raised limits took */
 	struct stream *legacy;
 	sim_count blocking_ready; /* when the last work on any blocking stream ends */
+	sim_count gone_ready;     /* the same, on any destroyed one */
 	uint64_t peers;           /* bit: ordinal of a device whose memory was enabled */
 	struct heap memory, low, managed, arrays, globals, host;
 };

@@ -142,6 +142,8 @@ static CUresult synchronize(struct context *context)
 	while ((stream = object_next(KIND_stream, stream)))
 		if (stream->object.context == context)
 			stream_wait(stream);
+	if (context->gone_ready > sim_now())
+		sim_sleep_until(context->gone_ready);
 	count_one(&usage_process()->synchronised);
 	pools_synchronised(context->device);
 	return context->error;

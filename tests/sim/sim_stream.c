@@ -71,16 +71,6 @@ struct stream *stream_open(struct context *context, unsigned flags, int priority
 	return stream;
 }
 
-/* Work that is under way goes on; only the handle is gone. */
-void stream_close(struct stream *stream)
-{
-	capture_abandon(stream);
-	tails_drop(&stream->tails);
-	object_delete(stream);
-}
-
-/* ---- time ---- */
-
 static void raise_to(sim_count *clock, uint64_t when)
 {
 	uint64_t seen = atomic_load(clock);
@@ -88,6 +78,17 @@ static void raise_to(sim_count *clock, uint64_t when)
 	while (seen < when && !atomic_compare_exchange_weak(clock, &seen, when))
 		;
 }
+
+/* Work that is under way goes on; only the handle is gone. */
+void stream_close(struct stream *stream)
+{
+	raise_to(&stream->object.context->gone_ready, atomic_load(&stream->ready));
+	capture_abandon(stream);
+	tails_drop(&stream->tails);
+	object_delete(stream);
+}
+
+/* ---- time ---- */
 
 /* Work given to the stream now starts when its own work is done and, by the rules of the legacy
  * stream, that of others. */

@@ -53,3 +53,60 @@ placed() {
 	run "$B/cuward" run --sim --trace --gpu-time=often -- true
 	[ "$status" -eq 125 ]
 }
+
+# times N: so many launches, and so many of them timed (in $timed), of `timed STORY` under --gpu-time.
+times() {
+	local launches=$1
+	rm -rf trace
+	CUWARD_SIM_MEMORY=200G CUWARD_SIM_CALL_LOG=$PWD/calls "$B/cuward" run -q --sim --trace=trace --gpu-time -- \
+		"$B/apps/timed" "${@:2}" >said
+	[ "$("$B/cuward" events trace | grep -c 'cuward:launch:')" -eq "$launches" ]
+	timed=$("$B/cuward" events trace | grep -c 'cuward:gpu:' || true)
+}
+
+@test "contexts that come and go" {
+	times 100 contexts 100
+	[ "$timed" -eq 100 ]
+}
+
+@test "more contexts than can be timed: the others cost nothing" {
+	times 80 together 40
+	[ "$timed" -eq 64 ]
+	[ "$(grep -c ' cuStreamCreate ' calls)" -eq 32 ]
+}
+
+@test "more work in flight than is timed: later work is, without anybody waiting" {
+	CUWARD_SIM_KERNEL_NS=1000000 times 4610 flood 4600
+	echo "$timed timed"
+	[ "$("$B/cuward" events trace | sed -n 's/.*cuward:gpu:.*correlation = \([0-9]*\),.*/\1/p' |
+		sort -n | tail -10 | tr '\n' ' ')" = "4601 4602 4603 4604 4605 4606 4607 4608 4609 4610 " ]
+}
+
+@test "streams that are destroyed with work in them" {
+	CUWARD_SIM_KERNEL_NS=5000000 times 50 streams 50
+	[ "$timed" -eq 50 ]
+}
+
+@test "a context that is destroyed with work in it: another one's is timed all the same" {
+	CUWARD_SIM_KERNEL_NS=5000000 times 8 abandoned
+	[ "$timed" -ge 4 ]
+}
+
+@test "a capture that begins while work is timed" {
+	CUWARD_SIM_KERNEL_NS=2000000 times 23 capture
+	[ "$(cat said)" = "2 nodes" ]
+	[ "$timed" -eq 20 ]
+}
+
+@test "a driver that refuses what timing needs: the program runs as ever" {
+	while read -r fault wanted; do
+		CUWARD_SIM_FAULT=$fault times 40 contexts 40
+		[ "$timed" -eq "$wanted" ]
+	done <<-'X'
+		cuEventCreate:*:2 0
+		cuStreamCreate:1:2 39
+		cuEventRecord:*:999 0
+		cuEventQuery:*:600 0
+		cuEventElapsedTime_v2:*:999 0
+	X
+}
