@@ -10,8 +10,11 @@
 #include "cuward/events.h"
 
 #define CUWARD_COMMANDS(X) \
+	X(clean, "remove what dead processes left: slots and ledgers") \
 	X(doctor, "what is enforced on this machine, and what is not") \
+	X(env, "the variables that put a program under cuward, for shells, Docker, Slurm") \
 	X(events, "") \
+	X(kill, "end a process that holds GPU memory, with care") \
 	X(leaks, "the leaks of a report in another form, or against an earlier report") \
 	X(limit, "limits of running processes, and where each comes from") \
 	X(mark, "name this moment in a process that runs with --leak marks") \

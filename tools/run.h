@@ -112,6 +112,9 @@ int run_environment_check(struct run *run); /* does the preload work? */
 /* run_folder.c */
 int run_folder_open(struct run *run);
 void run_folder_close(struct run *run); /* and remove what nobody needs */
+/* What dead processes of dead runs left in this folder of shared state is removed; how many files. */
+unsigned run_folder_sweep(const char *dir);
+bool run_folder_is_dead(const char *dir, const char *path);
 
 /* run_program.c */
 int run_program_check(struct run *run);

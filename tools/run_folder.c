@@ -104,6 +104,12 @@ int run_folder_open(struct run *run)
 
 /* ---- remove what nobody needs ---- */
 
+/* What is being swept, and what went. */
+static struct {
+	const char *dir;
+	unsigned files;
+} sweeping;
+
 /* What fts_number says of a folder. */
 enum {
 	FOREIGN,   /* no run made it */
@@ -127,7 +133,7 @@ static void enter(FTS *tree, FTSENT *folder)
 	close(lock);
 }
 
-static bool is_dead_ledger(const char *dir, const char *path)
+bool run_folder_is_dead(const char *dir, const char *path)
 {
 	struct ledger_file file;
 	char why[8];
@@ -140,14 +146,16 @@ static bool is_dead_ledger(const char *dir, const char *path)
 	return dead;
 }
 
-static void remove_file(const struct run *run, const FTSENT *file)
+static void remove_file(const FTSENT *file)
 {
 	FTSENT *folder = file->fts_parent;
 
 	if (folder->fts_number == FOREIGN || strcmp(file->fts_name, ".run") == 0)
 		return;
-	if (!is_dead_ledger(run->dir, file->fts_path) || unlink(file->fts_path) != 0)
+	if (!run_folder_is_dead(sweeping.dir, file->fts_path) || unlink(file->fts_path) != 0)
 		folder->fts_number = NEEDED;
+	else
+		sweeping.files++;
 }
 
 static void leave(FTSENT *folder)
@@ -172,14 +180,16 @@ static void leave(FTSENT *folder)
 		close(lock);
 }
 
-static void sweep(const struct run *run)
+unsigned run_folder_sweep(const char *dir)
 {
 	char path[PATH_MAX + 8];
 	char *roots[] = { path, NULL };
 	FTSENT *entry;
 	FTS *tree;
 
-	snprintf(path, sizeof(path), "%s/jobs", run->dir);
+	sweeping.dir = dir;
+	sweeping.files = 0;
+	snprintf(path, sizeof(path), "%s/jobs", dir);
 	tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
 	while (tree && (entry = fts_read(tree))) {
 		if (entry->fts_info == FTS_D)
@@ -187,10 +197,11 @@ static void sweep(const struct run *run)
 		else if (entry->fts_info == FTS_DP)
 			leave(entry);
 		else if (entry->fts_info == FTS_F)
-			remove_file(run, entry);
+			remove_file(entry);
 	}
 	if (tree)
 		fts_close(tree);
+	return sweeping.files;
 }
 
 void run_folder_close(struct run *run)
@@ -199,5 +210,5 @@ void run_folder_close(struct run *run)
 		return;
 	close(run->job_lock);
 	run->job_lock = -1;
-	sweep(run);
+	run_folder_sweep(run->dir);
 }

@@ -166,6 +166,14 @@ bool slots_file_open(struct slots_file *file, const char *path, char *why, size_
 	return !problem;
 }
 
+void slots_file_close(struct slots_file *file)
+{
+	free(file->path);
+	free(file->folder);
+	free(file->entries);
+	*file = (struct slots_file){ 0 };
+}
+
 /* ---- all there are ---- */
 
 static bool is_listed(const struct slots_list *list, const char *path)
@@ -233,11 +241,8 @@ void slots_list_open(struct slots_list *list)
 
 void slots_list_close(struct slots_list *list)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		free(list->files[i].path);
-		free(list->files[i].folder);
-		free(list->files[i].entries);
-	}
+	for (size_t i = 0; i < list->count; i++)
+		slots_file_close(&list->files[i]);
 	free(list->files);
 	*list = (struct slots_list){ 0 };
 }

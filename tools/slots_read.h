@@ -37,6 +37,7 @@ struct slots_list {
 
 /* One file. False: why is one sentence. */
 bool slots_file_open(struct slots_file *file, const char *path, char *why, size_t why_bytes);
+void slots_file_close(struct slots_file *file);
 
 /* The own folder's, and every other one in the usual places; where CUWARD_DIR names one, only that. */
 void slots_list_open(struct slots_list *list);

@@ -103,8 +103,8 @@ static void tell_activity(const struct telling *t)
 	else if (!process->peeked)
 		say(t, WHY_UNSEEN, "its last allocation, free or wait was %s ago", format_ns(quiet));
 	else if (held(t) && quiet >= t->watch->idle_ns)
-		say(t, WHY_IDLE, "it holds %s, made no CUDA call in %s, and its last allocation, free or wait was "
-			"%s ago", format_bytes(held(t)), format_ns(t->watch->ns), format_ns(quiet));
+		say(t, WHY_IDLE, "it holds %s, made no CUDA call in %s, and its last allocation, free or "
+			"wait was %s ago", format_bytes(held(t)), format_ns(t->watch->ns), format_ns(quiet));
 	else
 		say(t, WHY_QUIET, "no CUDA call in %s; its last allocation, free or wait was %s ago",
 			format_ns(t->watch->ns), format_ns(quiet));
@@ -133,7 +133,8 @@ static void tell_kin(const struct telling *t)
 	if (!read_proc(t->process->pid, &proc))
 		return;
 	if (proc.state == 'T' || proc.state == 't')
-		say(t, WHY_STOPPED, "its state is %c; `kill -CONT %d` lets it go on", proc.state, t->process->pid);
+		say(t, WHY_STOPPED, "its state is %c; `kill -CONT %d` lets it go on", proc.state,
+			t->process->pid);
 	/* What it called its parent is a pid of its own namespace. */
 	if (who->pid_ns == ledger_own_pid_ns() && who->ppid && proc.parent != who->ppid)
 		say(t, WHY_ORPHAN, "process %u that started it is gone; %u is its parent now", who->ppid,

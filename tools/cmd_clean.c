@@ -1,0 +1,206 @@
+/*
+ * cmd_clean.c - `cuward clean`: what the dead left in the shared folder: slots, and ledgers.
+ *
+ * Nothing that lives is touched: a slot is given free only with its owner's lock in our hand, under the
+ * lock of those who take slots; a ledger goes only when its process and its run are dead.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <grp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cuward.h"
+#include "ledger_peek.h"
+#include "run.h"
+#include "state.h"
+
+struct cleaned {
+	unsigned slots, ledgers;
+	bool refused;
+};
+
+static bool lock_range(int fd, uint64_t offset, uint64_t bytes)
+{
+	struct flock range = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)offset,
+		.l_len = (off_t)bytes };
+
+	return fcntl(fd, F_OFD_SETLK, &range) == 0;
+}
+
+static bool lock_header(int fd)
+{
+	for (int tries = 0; tries < 5000; tries++) {
+		if (lock_range(fd, 0, 1))
+			return true;
+		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+	}
+	return false;
+}
+
+static bool free_slot(int fd, uint32_t number)
+{
+	static const uint64_t nothing[SLOT_DEVICES];
+	static const uint32_t unused = SLOT_FREE;
+	uint64_t offset = sizeof(struct slots_header) + (uint64_t)number * sizeof(struct slot);
+	off_t at = (off_t)offset;
+
+	if (!lock_range(fd, offset, sizeof(struct slot)))
+		return false;
+	return pwrite(fd, nothing, sizeof(nothing), at + (off_t)offsetof(struct slot, words)) > 0 &&
+		pwrite(fd, nothing, sizeof(nothing), at + (off_t)offsetof(struct slot, overhead)) > 0 &&
+		pwrite(fd, nothing, sizeof(uint64_t), at + (off_t)offsetof(struct slot, waiting_since_ns)) > 0 &&
+		pwrite(fd, &unused, sizeof(unused), at + (off_t)offsetof(struct slot, state)) > 0;
+}
+
+/* Of a process outside any run; those of runs are swept with their folders. */
+static void remove_ledger(const struct slots_file *file, const struct slots_entry *entry,
+	struct cleaned *cleaned)
+{
+	char path[PATH_MAX];
+
+	if (!entry->slot.who.job[0] && ledger_peek_path(path, sizeof(path), file, entry) &&
+		unlink(path) == 0)
+		cleaned->ledgers++;
+}
+
+static void clean_slots(const char *path, struct cleaned *cleaned)
+{
+	struct slots_file file;
+	char why[300];
+	int fd;
+
+	if (access(path, F_OK) != 0)
+		return;
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || !lock_header(fd) || !slots_file_open(&file, path, why, sizeof(why))) {
+		fprintf(stderr, "cuward: %s\n", fd < 0 ? strerror(errno) : why);
+		cleaned->refused = true;
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (size_t i = 0; i < file.count; i++) {
+		if (!free_slot(fd, file.entries[i].number))
+			continue;
+		cleaned->slots++;
+		remove_ledger(&file, &file.entries[i], cleaned);
+	}
+	close(fd);
+	slots_file_close(&file);
+}
+
+static void clean_folder(const char *folder, struct cleaned *cleaned)
+{
+	char path[PATH_MAX];
+	struct stat info;
+
+	if (lstat(folder, &info) != 0)
+		return;
+	if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid()) {
+		fprintf(stderr, "cuward: %s is no folder of yours\n", folder);
+		cleaned->refused = true;
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/slots.%u", folder, geteuid());
+	clean_slots(path, cleaned);
+	cleaned->ledgers += run_folder_sweep(folder);
+}
+
+static int tell(const char *folder, const struct cleaned *cleaned)
+{
+	printf("%s: %u slot%s and %u ledger%s of the dead removed\n", folder, cleaned->slots,
+		cleaned->slots == 1 ? "" : "s", cleaned->ledgers, cleaned->ledgers == 1 ? "" : "s");
+	return cleaned->refused ? EXIT_FOUND : EXIT_FINE;
+}
+
+/* As its owner: a folder of somebody else may hold links to anywhere. */
+static int clean_as_owner(const char *folder)
+{
+	struct stat info;
+	int status = 0;
+	pid_t child;
+
+	if (lstat(folder, &info) != 0)
+		return EXIT_FINE;
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		struct cleaned cleaned = { 0 };
+
+		if (info.st_uid != geteuid() && (setgroups(0, NULL) != 0 ||
+			setresgid(info.st_gid, info.st_gid, info.st_gid) != 0 ||
+			setresuid(info.st_uid, info.st_uid, info.st_uid) != 0))
+			exit(EXIT_NO_PERMISSION);
+		clean_folder(folder, &cleaned);
+		exit(tell(folder, &cleaned));
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return EXIT_FOUND;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FOUND;
+}
+
+static int clean_all(void)
+{
+	glob_t found;
+	int worst = EXIT_FINE;
+
+	if (geteuid() != 0) {
+		fprintf(stderr, "cuward: clean --all is for root\n");
+		return EXIT_NO_PERMISSION;
+	}
+	if (glob("/dev/shm/cuward-*", 0, NULL, &found) != 0)
+		found = (glob_t){ 0 };
+	glob("/run/user/*/cuward", found.gl_pathc ? GLOB_APPEND : 0, NULL, &found);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		int one = clean_as_owner(found.gl_pathv[i]);
+
+		worst = one > worst ? one : worst;
+	}
+	globfree(&found);
+	return worst;
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+	(void)argument;
+	switch (key) {
+	case 'a': *(bool *)state->input = true; return 0;
+	case ARGP_KEY_ARG: argp_usage(state); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_clean(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "all", 'a', NULL, 0, "Of all users, each as himself (root)", 0 }, { 0 },
+	};
+	static const struct argp parser = { .options = options, .parser = parse_option,
+		.doc = "Remove what dead processes left in the shared folder: slots and ledgers.\v"
+			"Exit status: 0, 1 something could not be cleaned, 2 usage, 4 no permission." };
+	struct cleaned cleaned = { 0 };
+	char folder[PATH_MAX];
+	const char *why;
+	bool all = false;
+
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&parser, argc, argv, 0, NULL, &all);
+	if (all)
+		return clean_all();
+	why = state_folder(folder);
+	if (why) {
+		fprintf(stderr, "cuward: %s\n", why);
+		return EXIT_UNAVAILABLE;
+	}
+	clean_folder(folder, &cleaned);
+	return tell(folder, &cleaned);
+}

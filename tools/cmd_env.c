@@ -1,0 +1,125 @@
+/*
+ * cmd_env.c - `cuward env`: the variables that put a program under cuward, for whatever starts programs.
+ */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuward.h"
+#include "cuward/settings.h"
+#include "libraries.h"
+
+/* Also the keys of the options, which have no letters. */
+enum form { TABLE, SHELL = 256, DOCKER, SLURM };
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+	(void)argument;
+	switch (key) {
+	case SHELL:
+	case DOCKER:
+	case SLURM:
+		*(enum form *)state->input = (enum form)key;
+		return 0;
+	case ARGP_KEY_ARG: argp_usage(state); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* In single quotes, whatever is in it. */
+static void put_quoted(const char *text)
+{
+	putchar('\'');
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*text);
+	}
+	putchar('\'');
+}
+
+static void put_setting(enum form form, const char *name, const char *fallback, const char *help)
+{
+	const char *value = getenv(name);
+
+	if (form == TABLE) {
+		printf("%s=%s\n    %s%s%s%s\n", name, value ? value : fallback, help, value ? " (default " : "",
+			value ? fallback : "", value ? ")" : "");
+		return;
+	}
+	if (!value || !*value)
+		return;
+	if (form == DOCKER) {
+		fputs(" -e ", stdout);
+		fputs(name, stdout);
+		putchar('=');
+		put_quoted(value);
+	} else {
+		/* A prolog's output is lines; a value with one in it would be another variable. */
+		if (form == SLURM && strchr(value, '\n'))
+			return;
+		printf("export %s=", name);
+		if (form == SHELL)
+			put_quoted(value);
+		else
+			fputs(value, stdout);
+		putchar('\n');
+	}
+}
+
+static void put_preload(enum form form, const char *folder)
+{
+	char library[PATH_MAX + 16];
+
+	snprintf(library, sizeof(library), "%s/libcuward.so", folder);
+	switch (form) {
+	case TABLE:
+		printf("LD_PRELOAD=%s\n    puts a program under cuward\n", library);
+		break;
+	case SHELL:
+		fputs("export LD_PRELOAD=", stdout);
+		put_quoted(library);
+		fputs("${LD_PRELOAD:+:$LD_PRELOAD}\n", stdout);
+		break;
+	case DOCKER:
+		fputs("-v ", stdout);
+		put_quoted(library);
+		fputs(":/usr/lib/libcuward.so:ro -e LD_PRELOAD=/usr/lib/libcuward.so", stdout);
+		break;
+	case SLURM:
+		printf("export LD_PRELOAD=%s%s%s\n", library, getenv("LD_PRELOAD") ? ":" : "",
+			getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "");
+		break;
+	}
+}
+
+int cmd_env(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "sh", SHELL, NULL, 0, "Commands for a shell: eval \"$(cuward env --sh)\"", 0 },
+		{ "docker", DOCKER, NULL, 0, "Options for docker run", 0 },
+		{ "slurm", SLURM, NULL, 0, "Lines for Slurm's TaskProlog", 0 },
+		{ 0 },
+	};
+	static const struct argp parser = { .options = options, .parser = parse_option,
+		.doc = "The variables that put a program under cuward, with what is set here.\v"
+			"Without an option: every variable, its value here and what it means." };
+	enum form form = TABLE;
+	char folder[PATH_MAX];
+
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&parser, argc, argv, 0, NULL, &form);
+	if (!libraries_find(folder)) {
+		fprintf(stderr, "cuward: libcuward.so is neither in %s nor in %s\n", folder, CUWARD_LIBDIR);
+		return EXIT_UNAVAILABLE;
+	}
+	put_preload(form, folder);
+#define X(name, variable, fallback, help) put_setting(form, variable, fallback, help);
+	CUWARD_SETTINGS(X)
+#undef X
+	if (form == DOCKER)
+		putchar('\n');
+	return EXIT_FINE;
+}

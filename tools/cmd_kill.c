@@ -1,0 +1,163 @@
+/*
+ * cmd_kill.c - `cuward kill PID`: end one process that holds GPU memory, with care.
+ *
+ * By a descriptor of the process, opened before it is shown and asked about: a pid that is handed on
+ * in the meantime means nobody else.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cuward.h"
+#include "format.h"
+#include "policy.h"
+#include "ps.h"
+
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+struct order {
+	pid_t pid;
+	uint64_t grace_ns;
+	bool yes;
+};
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+	struct order *order = state->input;
+	char *end;
+	unsigned long pid;
+
+	switch (key) {
+	case 'y': order->yes = true; return 0;
+	case 'g':
+		if (!policy_duration(argument, &order->grace_ns))
+			argp_error(state, "'%s' is no time, as in 90s, 10m, 2h", argument);
+		return 0;
+	case ARGP_KEY_ARG:
+		pid = strtoul(argument, &end, 10);
+		if (order->pid)
+			argp_usage(state);
+		if (argument[0] < '0' || argument[0] > '9' || *end || pid == 0 || pid > INT32_MAX)
+			argp_error(state, "'%s' is no pid; nobody is ended by name", argument);
+		order->pid = (pid_t)pid;
+		return 0;
+	case ARGP_KEY_END:
+		if (!order->pid)
+			argp_error(state, "which process?");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int fail(int status, const char *why)
+{
+	fprintf(stderr, "cuward: kill: %s\n", why);
+	return status;
+}
+
+/* ---- what is lost ---- */
+
+static void show(const struct box *box, const struct box_process *process)
+{
+	fprintf(stderr, "process %s, ", ps_pid(process));
+	put_safe(stderr, process->who->command, 60);
+	fprintf(stderr, " of ");
+	put_safe(stderr, process->user, 40);
+	fprintf(stderr, ", started %s ago, active: %s\n", format_ns(box->now_ns - process->who->start_realtime_ns),
+		ps_activity(box, process));
+	for (size_t i = 0; i < process->hold_count; i++)
+		if (process->holds[i].used_bytes)
+			fprintf(stderr, "  holds %s on %s\n", format_bytes(process->holds[i].used_bytes),
+				box_gpu_name(box, &box->gpus[process->holds[i].gpu]));
+	fprintf(stderr, "what it has computed and not saved is lost\n");
+}
+
+static bool agreed(void)
+{
+	char answer[16] = "";
+
+	if (!isatty(STDIN_FILENO)) {
+		fail(EXIT_FOUND, "nobody is there to ask; --yes says so beforehand");
+		return false;
+	}
+	fprintf(stderr, "end it? [y/N] ");
+	return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+/* ---- the end ---- */
+
+static bool ends_within(int fd, uint64_t ns)
+{
+	struct pollfd one = { .fd = fd, .events = POLLIN };
+
+	return poll(&one, 1, ns / 1000000 > INT32_MAX ? INT32_MAX : (int)(ns / 1000000)) == 1;
+}
+
+static int end(int fd, const struct order *order)
+{
+	if (syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) != 0)
+		return fail(errno == EPERM ? EXIT_NO_PERMISSION : EXIT_FOUND, strerror(errno));
+	if (ends_within(fd, order->grace_ns)) {
+		printf("process %d ended by SIGTERM\n", order->pid);
+		return EXIT_FINE;
+	}
+	if (syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) != 0 && errno != ESRCH)
+		return fail(EXIT_FOUND, strerror(errno));
+	if (!ends_within(fd, 30000000000))
+		return fail(EXIT_FOUND, "it does not end, even by SIGKILL: it is stuck in the kernel");
+	printf("process %d ended by SIGKILL, %s after SIGTERM\n", order->pid, format_ns(order->grace_ns));
+	return EXIT_FINE;
+}
+
+static int kill_it(const struct order *order)
+{
+	int fd = (int)syscall(SYS_pidfd_open, order->pid, 0);
+	const struct box_process *process;
+	struct box box;
+	int status;
+
+	if (fd < 0)
+		return fail(EXIT_FOUND, strerror(errno));
+	/* Only now: it is the process behind the descriptor, or has ended. */
+	box_open(&box, false);
+	process = box_find(&box, order->pid);
+	if (!process || process->pid != order->pid || process->owner != OWNER_ALIVE) {
+		status = fail(EXIT_FOUND, "no living process with this pid uses CUDA under cuward");
+	} else {
+		show(&box, process);
+		status = order->yes || agreed() ? end(fd, order) : EXIT_FOUND;
+	}
+	box_close(&box);
+	close(fd);
+	return status;
+}
+
+int cmd_kill(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "yes", 'y', NULL, 0, "Do not ask", 0 },
+		{ "grace", 'g', "T", 0, "From SIGTERM to SIGKILL (default 10s)", 0 },
+		{ 0 },
+	};
+	static const struct argp parser = { .options = options, .parser = parse_option, .args_doc = "PID",
+		.doc = "End a process that holds GPU memory: show what is lost, ask, SIGTERM, wait, SIGKILL.\v"
+			"Exit status: 0 it ended, 1 it did not or is none of ours, 2 usage, 4 no permission." };
+	struct order order = { .grace_ns = 10000000000 };
+
+	setlocale(LC_CTYPE, "");
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&parser, argc, argv, 0, NULL, &order);
+	return kill_it(&order);
+}
