@@ -262,7 +262,11 @@ static int is_conf(const struct dirent *entry)
 /* True: there is nothing at this path, or it is ignored, or `open` now is its descriptor. */
 static bool open_folder(struct reading *reading, int *folder)
 {
-	*folder = open(reading->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat status;
+
+	/* A sandbox may forbid to open anything: that alone is no policy that cannot be read. */
+	*folder = stat(reading->path, &status) == 0 ?
+		open(reading->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	reading->line = 0;
 	if (*folder < 0)
 		return errno == ENOENT || wrong(reading, "%s", strerror(errno));

@@ -260,6 +260,7 @@ static int tell(struct timeline *timeline)
 	struct perfetto *perfetto = NULL;
 	struct model *model = NULL;
 	int status = EXIT_FOUND;
+	bool closed;
 
 	if (open_output(&html, timeline->html) && open_output(&perfetto_file, timeline->perfetto)) {
 		if (perfetto_file.file) {
@@ -273,7 +274,10 @@ static int tell(struct timeline *timeline)
 		perfetto_finish(perfetto, model);
 	if (model && html.file)
 		view_html(html.file, model, &facts);
-	if (!close_output(&html, model) | !close_output(&perfetto_file, model) && model) {
+	/* Both are closed, whatever becomes of the first. */
+	closed = close_output(&html, model);
+	closed = close_output(&perfetto_file, model) && closed;
+	if (model && !closed) {
 		status = EXIT_FOUND;
 	} else if (model) {
 		status = print(timeline, model, &facts);

@@ -255,7 +255,7 @@ int main(int argc, char **argv)
 {
 	struct options options = { .seeds = 4, .from = 1, .steps = 20000, .threads = 1 };
 
-	for (int i = 1; i < argc; i++) {
+	for (int i = 1; i < argc; i += 2) {
 		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
 
 		if (!value) {
@@ -278,7 +278,6 @@ int main(int argc, char **argv)
 			options.child = strtoull(value, NULL, 10);
 		else if (!strcmp(argv[i], "--enable"))
 			options.enabled[options.enabled_count++ % ENABLED_MAX] = value;
-		i++;
 	}
 	for (unsigned i = 0; i < options.enabled_count && i < ENABLED_MAX; i++)
 		family_enable(options.enabled[i]);

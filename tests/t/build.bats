@@ -4,6 +4,9 @@
 setup() {
 	unset LD_PRELOAD LD_LIBRARY_PATH "${!CUWARD_@}" CUDA_HOME MAKEFLAGS MFLAGS MAKELEVEL CFLAGS LDFLAGS
 	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	# Headers that set-up fetched lie below build/, which is not copied.
+	export CUDA_HOME
+	CUDA_HOME=$(dirname "$("$TOP/tests/cuda_headers.sh")")
 	mkdir "$BATS_TEST_TMPDIR/copy"
 	cd "$TOP"
 	tar -cf - --exclude=./build --exclude=./.git . | tar -xf - -C "$BATS_TEST_TMPDIR/copy"
