@@ -29,7 +29,8 @@ cuda_flags = -isystem $(cuda_include) -D__CUDA_API_VERSION_INTERNAL
 place_flags = -DCUWARD_SYSCONFDIR='"$(sysconfdir)/cuward"'
 shim_flags = $(base_flags) $(cuda_flags) -Ishim -fPIC -fvisibility=hidden -fno-plt \
 	-fno-semantic-interposition $(tls_flags) -DCUWARD_VERSION='"$(version)"' $(place_flags)
-tool_flags = $(base_flags) -Itools -Ishim -DCUWARD_VERSION='"$(version)"' $(place_flags) \
+# Two numbers that were just written one by one and are then read as one vector stall the reader of traces.
+tool_flags = $(base_flags) -fno-tree-slp-vectorize -Itools -Ishim -DCUWARD_VERSION='"$(version)"' $(place_flags) \
 	-DCUWARD_LIBDIR='"$(libdir)/cuward"' $(if $(filter 0,$(WITH_LTTNG)),-DCUWARD_WITHOUT_LTTNG)
 sim_flags = $(base_flags) $(cuda_flags) -Itests/sim -fPIC -fvisibility=hidden
 shim_link := -shared -Wl,-soname,libcuward.so -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now \

@@ -8,8 +8,8 @@
 #include "arena.h"
 #include "need.h"
 
-#define BATCHES 4
-#define BATCH_EVENTS 1024
+#define BATCHES 8
+#define BATCH_EVENTS 512
 
 struct slot {
 	struct ahead_batch batch;

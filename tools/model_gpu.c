@@ -7,9 +7,6 @@
 /* A time on the GPU is known after the work ended; beyond this error of the clock it is wrong. */
 #define CLOCK_ERROR_MAX_NS 1000000000ull
 
-/* Launches and copies wait here for their GPU time; an old one makes room for a new one. */
-#define PENDING_COUNT 8192
-
 /* The same for work on the GPU itself. */
 static void add_work(struct model *model, struct model_process *process, uint32_t lane_index,
 	struct span span)
@@ -27,11 +24,9 @@ static void add_work(struct model *model, struct model_process *process, uint32_
 		spans_add(&model->gpus[device->gpu_index].gpu, start_ns, span.begin_ns, span.end_ns);
 }
 
-void model_wait_for_gpu(struct model_process *process, struct model_pending pending)
+void model_add_pending(struct model_process *process)
 {
-	if (!process->pending)
-		process->pending = need_zeroed(PENDING_COUNT, sizeof(*process->pending));
-	process->pending[pending.correlation % PENDING_COUNT] = pending;
+	process->pending = need_zeroed(PENDING_COUNT, sizeof(*process->pending));
 }
 
 static void count_timed_launch(struct model_function *function,

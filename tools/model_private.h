@@ -81,8 +81,19 @@ struct model_pending {
 	uint64_t time_ns; /* the end of its call */
 };
 
-/* A launch or copy that may get a time on the GPU later. */
-void model_wait_for_gpu(struct model_process *process, struct model_pending pending);
+/* Launches and copies wait for their GPU time; an old one makes room for a new one. */
+#define PENDING_COUNT 8192
+
+void model_add_pending(struct model_process *process);
+
+/* Where a launch or copy that may get a time on the GPU later is to be noted. */
+static inline struct model_pending *model_wait_for_gpu(struct model_process *process,
+	uint32_t correlation)
+{
+	if (!process->pending)
+		model_add_pending(process);
+	return &process->pending[correlation % PENDING_COUNT];
+}
 
 /* A gpu event: join it with its launch or copy. */
 void model_time_gpu(struct model *model, struct model_process *process, const struct event *event);

@@ -293,19 +293,29 @@ void feed_denied(struct model *model, const struct event *event)
 		model->gpus[device->gpu_index].denied++;
 }
 
-static void count_launch(struct model_function *function, const struct event_launch *e,
-	uint32_t lane)
+static void set_shape(struct model_function *function, const struct event_launch *e)
 {
 	const uint32_t grid[3] = { e->grid_x, e->grid_y, e->grid_z };
 	const uint32_t block[3] = { e->block_x, e->block_y, e->block_z };
 
-	if (!function->launches++) {
-		memcpy(function->grid, grid, sizeof(grid));
-		memcpy(function->block, block, sizeof(block));
-		function->api_shortest_ns = e->duration_ns;
-	}
-	function->shapes_differ |= memcmp(function->grid, grid, sizeof(grid)) != 0 ||
-		memcmp(function->block, block, sizeof(block)) != 0;
+	memcpy(function->grid, grid, sizeof(grid));
+	memcpy(function->block, block, sizeof(block));
+	function->api_shortest_ns = e->duration_ns;
+}
+
+static bool has_shape(const struct model_function *function, const struct event_launch *e)
+{
+	return ((function->grid[0] ^ e->grid_x) | (function->grid[1] ^ e->grid_y) |
+		(function->grid[2] ^ e->grid_z) | (function->block[0] ^ e->block_x) |
+		(function->block[1] ^ e->block_y) | (function->block[2] ^ e->block_z)) == 0;
+}
+
+static void count_launch(struct model_function *function, const struct event_launch *e,
+	uint32_t lane)
+{
+	if (!function->launches++)
+		set_shape(function, e);
+	function->shapes_differ |= !has_shape(function, e);
 	function->lanes |= 1ull << (lane < 63 ? lane : 63);
 	function->api_ns = sum_saturated(function->api_ns, e->duration_ns);
 	histogram_add(&function->api_times, e->duration_ns);
@@ -323,6 +333,7 @@ void feed_launch(struct model *model, const struct event *event)
 	struct model_process *process = thread->process;
 	uint32_t lane = lane_of(thread, e->device, e->stream);
 	struct model_function *function;
+	struct model_pending *pending;
 
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
@@ -333,8 +344,11 @@ void feed_launch(struct model *model, const struct event *event)
 	if (e->result != 0)
 		return;
 	function = model_function_of(process, e->function);
-	model_wait_for_gpu(process, (struct model_pending){ e->correlation, lane + 1,
-		(uint32_t)(function - process->functions) + 1, .time_ns = event->time_ns });
+	pending = model_wait_for_gpu(process, e->correlation);
+	pending->correlation = e->correlation;
+	pending->lane = lane + 1;
+	pending->function = (uint32_t)(function - process->functions) + 1;
+	pending->time_ns = event->time_ns;
 	if (!model_in_range(model, event->time_ns))
 		return;
 	process->lanes[lane].work.launches++;
@@ -359,6 +373,7 @@ void feed_copy(struct model *model, const struct event *event)
 	struct model_thread *thread = model_thread_of(model, event, e->thread);
 	struct model_process *process = thread->process;
 	uint32_t lane = lane_of(thread, e->device, e->stream);
+	struct model_pending *pending;
 
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
@@ -368,8 +383,13 @@ void feed_copy(struct model *model, const struct event *event)
 			.has_correlation = !e->result, .bytes = e->bytes, .has_bytes = true });
 	if (e->result != 0)
 		return;
-	model_wait_for_gpu(process, (struct model_pending){ e->correlation, lane + 1, 0, e->direction,
-		e->bytes, event->time_ns });
+	pending = model_wait_for_gpu(process, e->correlation);
+	pending->correlation = e->correlation;
+	pending->lane = lane + 1;
+	pending->function = 0;
+	pending->direction = e->direction;
+	pending->bytes = e->bytes;
+	pending->time_ns = event->time_ns;
 	if (!model_in_range(model, event->time_ns))
 		return;
 	count_copy(&process->work, e);

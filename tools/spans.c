@@ -46,12 +46,9 @@ static uint64_t bucket_end(size_t at, unsigned shift)
 	return end >> shift == at + 1 ? end : UINT64_MAX;
 }
 
-/* The strip reaches as far as end_ns already. */
-static void strip_fill(struct strip *strip, uint64_t begin_ns, uint64_t end_ns)
+/* Put an interval of several buckets in; the strip reaches as far as end (both from its start). */
+static void strip_fill(struct strip *strip, uint64_t begin, uint64_t end)
 {
-	uint64_t begin = begin_ns - strip->start_ns, end = end_ns - strip->start_ns;
-
-	strip->buckets[begin >> strip->shift].count++;
 	while (begin >> strip->shift != (end - 1) >> strip->shift) {
 		size_t at = begin >> strip->shift;
 		uint64_t border = bucket_end(at, strip->shift);
@@ -94,26 +91,46 @@ struct strip_bucket strip_sum(const struct strip *strip, uint64_t from_ns, uint6
 
 /* ---- spans ---- */
 
+static void strip_add(struct strip *strip, size_t bucket, struct strip_bucket sum)
+{
+	strip->buckets[bucket].ns += sum.ns;
+	strip->buckets[bucket].count += sum.count;
+}
+
 /* Hand the oldest held intervals to the strip, all but keep of them. */
 static void spans_flush(struct spans *spans, size_t keep)
 {
 	size_t gone = spans->count - keep;
-	uint64_t busy_ns = 0, end_ns = spans->floor_ns;
+	uint64_t busy_ns = 0, end_ns = spans->floor_ns, start_ns = spans->strip.start_ns;
+	struct strip_bucket sum = { 0, 0 };
+	size_t bucket = 0;
 
 	if (!spans->busy_ns)
 		end_ns = spans->first_ns = spans->held[0].begin_ns;
 	strip_reach(&spans->strip, spans->held[gone - 1].end_ns - 1);
 	for (size_t i = 0; i < gone; i++) {
 		const struct span *span = &spans->held[i];
+		uint64_t begin = span->begin_ns - start_ns, end = span->end_ns - start_ns;
 
-		strip_fill(&spans->strip, span->begin_ns, span->end_ns);
-		busy_ns += span->end_ns - span->begin_ns;
+		/* Most lie in the bucket of the one before: its sum is written once. */
+		if (begin >> spans->strip.shift != bucket) {
+			strip_add(&spans->strip, bucket, sum);
+			sum = (struct strip_bucket){ 0, 0 };
+			bucket = begin >> spans->strip.shift;
+		}
+		sum.count++;
+		if ((end - 1) >> spans->strip.shift == bucket)
+			sum.ns += end - begin;
+		else
+			strip_fill(&spans->strip, begin, end);
+		busy_ns += end - begin;
 		if (span->begin_ns - end_ns > spans->gap_ns) {
 			spans->gap_ns = span->begin_ns - end_ns;
 			spans->gap_at_ns = end_ns;
 		}
 		end_ns = span->end_ns;
 	}
+	strip_add(&spans->strip, bucket, sum);
 	spans->busy_ns += busy_ns;
 	spans->floor_ns = spans->held[gone - 1].end_ns;
 	memmove(spans->held, spans->held + gone, keep * sizeof(*spans->held));
