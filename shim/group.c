@@ -95,6 +95,11 @@ static struct members *members(int which)
 	return list;
 }
 
+static uint64_t held(const struct members *list, uint32_t i, unsigned word_index)
+{
+	return __atomic_load_n(&list->words[i][word_index], __ATOMIC_SEQ_CST) & WORD_BYTES_MASK;
+}
+
 /* Two sums at once: the loads do not wait for each other's addition. */
 static uint64_t sum_list(const struct members *list, unsigned word_index)
 {
@@ -103,27 +108,23 @@ static uint64_t sum_list(const struct members *list, unsigned word_index)
 	uint32_t i;
 
 	for (i = 0; i + 1 < count; i += 2) {
-		even += __atomic_load_n(&list->words[i][word_index], __ATOMIC_RELAXED) & WORD_BYTES_MASK;
-		odd += __atomic_load_n(&list->words[i + 1][word_index], __ATOMIC_RELAXED) & WORD_BYTES_MASK;
+		even += held(list, i, word_index);
+		odd += held(list, i + 1, word_index);
 	}
-	if (i < count)
-		even += __atomic_load_n(&list->words[i][word_index], __ATOMIC_RELAXED) & WORD_BYTES_MASK;
-	return even + odd;
+	return even + odd + (i < count ? held(list, i, word_index) : 0);
 }
 
-/* What we raised is seen by everybody before any word is read. */
+/* As consistent as raising is: what we raised is seen by everybody before any word is read. */
 static uint64_t sum(int which, unsigned word_index)
 {
 	struct members *list;
 	uint32_t generation;
 	uint64_t bytes;
 
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	do {
 		list = members(which);
 		generation = __atomic_load_n(&list->generation, __ATOMIC_SEQ_CST);
 		bytes = sum_list(list, word_index);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	} while (unlikely(!generation ||
 		generation != __atomic_load_n(&list->generation, __ATOMIC_SEQ_CST)));
 	return bytes;
