@@ -12,6 +12,7 @@
 struct model_live {
 	uint64_t bytes;
 	uint64_t time_ns; /* of its event */
+	uint32_t thread;
 	uint32_t site; /* index; of an unused one the next unused one, + 1 */
 };
 
@@ -94,21 +95,22 @@ void sites_add(struct model_sites *sites, const struct event_alloc *e, uint64_t 
 		return;
 	}
 	live = new_live(sites);
-	sites->lives[live] = (struct model_live){ e->bytes, time_ns, index };
+	sites->lives[live] = (struct model_live){ e->bytes, time_ns, e->thread, index };
 	map_set(&sites->live, key, live);
 	change(sites, index, e->bytes, true);
 }
 
 /*
  * Events come after their calls: an address may be handed out again before the event of its free
- * is there. A free that began before the allocation was told is not of that one.
+ * is there. A free by another thread that began before the allocation was told is not of that one.
  */
 void sites_remove(struct model_sites *sites, const struct event_free *e, uint64_t begin_ns)
 {
 	uint64_t key = live_key(e->pointer, e->kind);
 	uint32_t live = map_get(&sites->live, key);
 
-	if (live == MAP_NONE || sites->lives[live].time_ns > begin_ns)
+	if (live == MAP_NONE ||
+		(sites->lives[live].thread != e->thread && sites->lives[live].time_ns > begin_ns))
 		return;
 	map_remove(&sites->live, key);
 	forget(sites, live);

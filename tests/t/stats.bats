@@ -72,9 +72,10 @@ busy='for (i = 0; i < 200; i++) print 1050000000 + i * 50000000, "call thread=1 
 
 @test "an address that is handed out again before its free is told is not mistaken" {
 	story >"$tmp/story.events" <<-'END'
-	2000000000 alloc thread=1 api=1 kind=device device=0 duration_ns=10 pointer=0x1000 bytes=100 live_bytes=100 site=1
+	1999999999 thread thread=2 process=1 tid=11 name="other"
+	2000000000 alloc thread=2 api=1 kind=device device=0 duration_ns=10 pointer=0x1000 bytes=100 live_bytes=100 site=1
 	2000000500 alloc thread=1 api=1 kind=device device=0 duration_ns=10 pointer=0x1000 bytes=300 live_bytes=300 site=2
-	2000000600 free thread=1 api=2 kind=device device=0 duration_ns=200 pointer=0x1000 bytes=100 live_bytes=300
+	2000000600 free thread=2 api=2 kind=device device=0 duration_ns=200 pointer=0x1000 bytes=100 live_bytes=300
 	END
 	run -0 stats --json "$tmp/story.events"
 	[ "$(jq -c '[.memory[] | [.final_bytes, .allocs]]' <<<"$output")" = '[[300,1],[0,1]]' ]
