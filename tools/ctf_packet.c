@@ -22,6 +22,7 @@
 #define WINDOWS_BYTES (16u << 20) /* of all streams together */
 #define CAPACITY_MAX (16u << 20)
 #define COMPLAINTS_MAX 5
+#define FILES_KEPT 200
 
 /* ---- complaints ---- */
 
@@ -42,12 +43,32 @@ void ctf_complain(struct ctf_stream *stream, const char *format, ...)
 
 /* ---- the window ---- */
 
+/* Of many streams none keeps its file open: so many may not be open at a time. */
+static bool open_again(struct ctf_stream *stream)
+{
+	if (stream->file < 0)
+		stream->file = open(stream->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (stream->file < 0)
+		ctf_complain(stream, "it cannot be opened: %s", strerror(errno));
+	return stream->file >= 0;
+}
+
+static void close_if_many(struct ctf_stream *stream)
+{
+	if (stream->ctf->stream_count <= FILES_KEPT || stream->file < 0)
+		return;
+	close(stream->file);
+	stream->file = -1;
+}
+
 /* Fill it from `from` on, a multiple of WINDOW_STEP from its packet. */
 static bool fill(struct ctf_stream *stream, uint64_t from)
 {
 	uint64_t old_end = stream->window_at + stream->window_bytes;
 	size_t kept = 0;
 
+	if (!open_again(stream))
+		return false;
 	if (from >= stream->window_at && from < old_end) {
 		kept = (size_t)(old_end - from);
 		memmove(stream->window, stream->window + (from - stream->window_at), kept);
@@ -66,6 +87,7 @@ static bool fill(struct ctf_stream *stream, uint64_t from)
 			break;
 		stream->window_bytes += (size_t)got;
 	}
+	close_if_many(stream);
 	return stream->window_bytes > kept;
 }
 
@@ -111,18 +133,16 @@ static bool open_file(struct ctf_stream *stream)
 {
 	size_t share = WINDOWS_BYTES / (stream->ctf->stream_count ? stream->ctf->stream_count : 1);
 
-	if (stream->file >= 0)
+	if (stream->window)
 		return true;
-	stream->file = open(stream->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (stream->file < 0) {
-		ctf_complain(stream, "it cannot be opened: %s", strerror(errno));
+	if (!open_again(stream))
 		return false;
-	}
 	stream->capacity = WINDOW_BYTES_MIN;
 	while (stream->capacity < WINDOW_BYTES_MAX && stream->capacity * 2 <= share)
 		stream->capacity *= 2;
 	stream->window = need(malloc(stream->capacity));
 	stream->window_bytes = 0;
+	close_if_many(stream);
 	return true;
 }
 

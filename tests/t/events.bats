@@ -131,3 +131,11 @@ same() {
 	diff "$tmp/read" "$tmp/skipped"
 	[ "$("${cut[@]}" "$tmp/trace" | jq .trace.events)" -lt 280000 ]
 }
+
+@test "more streams than files may be open" {
+	"${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -DCPUS_MAX=300 -I"$TOP/include" -o "$tmp/big" "$TOP/tests/trace/big.c"
+	"$tmp/big" "$tmp/trace" 50000 4 300
+	[ "$(find "$tmp/trace" -name 'calls_*' | wc -l)" -eq 300 ]
+	run -0 bash -c 'ulimit -n 64; "$1" timeline --json "$2"' x "$B/cuward" "$tmp/trace"
+	[ "$(jq -c '[.trace.events, .trace.damaged]' <<<"$output")" = "[$(babeltrace2 "$tmp/trace" | wc -l),false]" ]
+}

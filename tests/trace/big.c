@@ -15,7 +15,9 @@
 
 #define PACKET_BYTES 131072
 #define PACKET_HEAD 84
+#ifndef CPUS_MAX
 #define CPUS_MAX 16
+#endif
 
 enum channel { CALLS, MEMORY, PROCESS, CHANNELS };
 
