@@ -105,7 +105,9 @@ in_job() {
 		for child in $children; do
 			while grep -qs '^State:.[^ZX]' /proc/$child/status; do sleep 0.01; done
 		done
-		LD_PRELOAD=$shim timeout 60 "$play" init device 0 alloc 12M refused 1 freeall
+		# They are killed, and dead when the kernel is done with them.
+		CUWARD_ON_LIMIT=wait=30s LD_PRELOAD=$shim timeout 60 \
+			"$play" init device 0 alloc 12M refused 1 freeall
 	done
 	# The driver notices a death later than we do: for that long it counts both, the dead and the living.
 	[ "$("$B/sim/truth" truth device.0.requested_high)" -le $((24 << 20)) ]
