@@ -75,8 +75,8 @@ static void show(const struct box *box, const struct box_process *process)
 	put_safe(stderr, process->who->command, 60);
 	fprintf(stderr, " of ");
 	put_safe(stderr, process->user, 40);
-	fprintf(stderr, ", started %s ago, active: %s\n", format_ns(box->now_ns - process->who->start_realtime_ns),
-		ps_activity(box, process));
+	fprintf(stderr, ", started %s ago, active: %s\n",
+		format_ns(box->now_ns - process->who->start_realtime_ns), ps_activity(box, process));
 	for (size_t i = 0; i < process->hold_count; i++)
 		if (process->holds[i].used_bytes)
 			fprintf(stderr, "  holds %s on %s\n", format_bytes(process->holds[i].used_bytes),
