@@ -32,6 +32,16 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	}
 }
 
+static void tell_losses(const struct trace_facts *facts)
+{
+	for (size_t i = 0; i < facts->loss_count; i++) {
+		const struct trace_loss *loss = &facts->losses[i];
+
+		fprintf(stderr, "cuward: %s: %llu events and %llu packets were lost\n", loss->stream,
+			(unsigned long long)loss->events, (unsigned long long)loss->packets);
+	}
+}
+
 int cmd_events(int argc, char **argv)
 {
 	static const struct argp parser = {
@@ -48,6 +58,7 @@ int cmd_events(int argc, char **argv)
 	for (int i = 0; i < traces.count; i++)
 		ctf_find(&dirs, traces.paths[i]);
 	ctf_write_text(&dirs, &inputs_standard_error, stdout, &facts);
+	tell_losses(&facts);
 	fine = dirs.count && !facts.damaged;
 	if (!dirs.count)
 		fputs("cuward: there is no trace\n", stderr);

@@ -279,6 +279,9 @@ uint64_t model_rate(const struct model_copies *copies);
 /* How much longer its processes were busy on a GPU than it was itself: they shared it. */
 uint64_t model_shared_ns(const struct model *model, size_t gpu);
 
+/* Did the process use the GPU? */
+bool model_uses_gpu(const struct model_process *process, size_t gpu);
+
 /* Call sites that hold memory, those that hold most at the peak first; free() it. */
 struct model_held {
 	size_t process; /* in model.processes */

@@ -293,6 +293,16 @@ uint64_t model_shared_ns(const struct model *model, size_t gpu)
 	return sum > busy->busy_ns ? sum - busy->busy_ns : 0;
 }
 
+bool model_uses_gpu(const struct model_process *process, size_t gpu)
+{
+	bool uses = false;
+
+	for (unsigned i = 0; i < process->device_count; i++)
+		uses |= process->devices[i].uuid && process->devices[i].used &&
+			process->devices[i].gpu_index == gpu;
+	return uses;
+}
+
 static int compare_held(const void *left, const void *right)
 {
 	const struct model_held *a = left, *b = right;

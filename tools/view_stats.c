@@ -88,6 +88,19 @@ static void put_processes(FILE *out, const struct model *model)
 
 /* ---- devices ---- */
 
+/* #1 #2: the numbers of the table of processes. */
+static void put_holders(struct table *table, const struct model *model, size_t gpu)
+{
+	char text[200];
+	size_t used = 0;
+
+	for (size_t i = 0; i < model->process_count && used < sizeof(text); i++)
+		if (!model->processes[i]->hidden && model_uses_gpu(model->processes[i], gpu))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s#%zu", used ? " " : "",
+				i + 1);
+	table_cell(table, used ? text : "-");
+}
+
 static void put_devices(FILE *out, const struct model *model)
 {
 	struct table table = { 0 };
@@ -95,7 +108,7 @@ static void put_devices(FILE *out, const struct model *model)
 	if (!model->gpu_count)
 		return;
 	COLUMNS(&table, "<UUID", "<NAME", "<HOST", "TOTAL", "PROCESSES", "BUSY", "SHARED", "LONGEST GAP",
-		"AT", "PEAK", "REFUSED");
+		"AT", "PEAK", "REFUSED", "<HELD BY");
 	for (size_t i = 0; i < model->gpu_count; i++) {
 		const struct model_gpu *gpu = &model->gpus[i];
 		const struct spans *busy = model->gpu_timing ? &gpu->gpu : &gpu->api;
@@ -111,6 +124,7 @@ static void put_devices(FILE *out, const struct model *model)
 		table_cell(&table, busy->gap_ns ? format_ns(busy->gap_at_ns - model->first_ns) : "-");
 		table_cell(&table, format_bytes(gpu->memory.peak));
 		table_cell(&table, format_count(gpu->denied));
+		put_holders(&table, model, i);
 	}
 	fprintf(out, "\nDevices\n");
 	table_print(&table, out, 2);

@@ -80,6 +80,17 @@ static json_t *processes(const struct model *model)
 	return table;
 }
 
+/* The numbers of the processes that used a GPU. */
+static json_t *holders(const struct model *model, size_t gpu)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < model->process_count; i++)
+		if (!model->processes[i]->hidden && model_uses_gpu(model->processes[i], gpu))
+			json_array_append_new(list, json_integer((json_int_t)i + 1));
+	return list;
+}
+
 static json_t *devices(const struct model *model)
 {
 	json_t *table = json_array();
@@ -102,6 +113,7 @@ static json_t *devices(const struct model *model)
 		set_known(row, "longest_gap_at_ns", busy->gap_ns, busy->gap_at_ns - model->first_ns);
 		set_number(row, "peak_bytes", gpu->memory.peak);
 		set_number(row, "denied", gpu->denied);
+		json_object_set_new(row, "held_by", holders(model, i));
 		json_array_append_new(table, row);
 	}
 	return table;

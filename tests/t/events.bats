@@ -59,6 +59,26 @@ same() {
 	done
 }
 
+@test "files of a limited size, old ones overwritten: the same events, the same losses" {
+	"${CC:-cc}" -std=gnu11 -I"$TOP/tests/trace" -o "$tmp/zoo" "$TOP/tests/trace/zoo.c" -llttng-ust -ldl
+	daemon_start
+	as_daemon lttng -q create test --output="$LTTNG_HOME/trace"
+	as_daemon lttng -q enable-channel -u -s test --buffers-uid --num-subbuf 4 --subbuf-size 8k \
+		--tracefile-size 32768 --tracefile-count 5 c
+	as_daemon lttng -q enable-event -u -s test -c c 'zoo:*'
+	as_daemon lttng -q start test
+	install -m 755 "$tmp/zoo" "$LTTNG_HOME/zoo"
+	as_daemon "$LTTNG_HOME/zoo" 5000
+	daemon_stop_recording
+	[ "$(find "$LTTNG_HOME/trace" -name 'c_*_*' ! -name '*.idx' | wc -l)" -gt 2 ]
+	babeltrace2 "$LTTNG_HOME/trace" >"$tmp/theirs" 2>"$tmp/warnings"
+	events "$LTTNG_HOME/trace" >"$tmp/ours" 2>"$tmp/losses"
+	cmp "$tmp/theirs" "$tmp/ours"
+	cat "$tmp/warnings" "$tmp/losses"
+	[ "$(sed -n 's/.*iscarded \([0-9]*\) event.*/\1/p' "$tmp/warnings" | awk '{ n += $1 } END { print n + 0 }')" -eq \
+		"$(sed -n 's/.*: \([0-9]*\) events and .*/\1/p' "$tmp/losses" | awk '{ n += $1 } END { print n + 0 }')" ]
+}
+
 @test "a trace of ours" {
 	LC_ALL=C "$B/cuward" run -q --sim --trace="$tmp/trace" -- "$B/apps/train" >/dev/null 2>&1 3>&-
 	same "$tmp/trace" "$(babeltrace2 "$tmp/trace" | wc -l)"

@@ -46,8 +46,8 @@ busy='for (i = 0; i < 200; i++) print 1050000000 + i * 50000000, "call thread=1 
 	[ "$(jq -c '.processes[0] | [.pid, .wall_ns, .gpu_busy_ns, .launches, .dtoh_bytes, .limit_bytes]' <<<"$output")" = \
 		'[10,1000000000,450000000,2,100,null]' ]
 	run -0 stats --json "$golden/two.events"
-	[ "$(jq -c '.devices[0] | [.uuid, .processes, .gpu_busy_ns, .longest_gap_ns, .peak_bytes]' <<<"$output")" = \
-		'["GPU-aa",2,null,150000000,1610612736]' ]
+	[ "$(jq -c '.devices[0] | [.uuid, .processes, .gpu_busy_ns, .longest_gap_ns, .peak_bytes, .held_by]' <<<"$output")" = \
+		'["GPU-aa",2,null,150000000,1610612736,[1,2]]' ]
 	[ "$(jq -c '[.memory[] | [.pid, .peak_bytes, .final_bytes]]' <<<"$output")" = '[[7,1073741824,0],[7,536870912,536870912]]' ]
 	[ "$(jq -c '[.findings[].code]' <<<"$output")" = '["idle-gap","refused"]' ]
 }
