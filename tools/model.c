@@ -147,7 +147,7 @@ static void feed_thread(struct model *model, const struct event *event)
 		return;
 	process->threads++;
 	add_thread(model, key_in(event, e->thread),
-		(struct model_thread){ process, .tid = e->tid, .lane = MAP_NONE, .defined = true });
+		(struct model_thread){ process, need_copy(e->name), e->tid, MAP_NONE, true });
 }
 
 /* The thread of a key; threads that were never defined belong to one nameless process a source. */
@@ -358,6 +358,8 @@ void model_close(struct model *model)
 	}
 	for (size_t i = 0; i < model->host_count; i++)
 		free(model->hosts[i]);
+	for (size_t i = 0; i < model->thread_count; i++)
+		free(model->threads[i].name);
 	map_free(&model->thread_of);
 	map_free(&model->process_of);
 	free(model->processes);

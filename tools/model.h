@@ -176,6 +176,7 @@ struct model_slice {
 	enum model_slice_kind kind;
 	const struct model_process *process;
 	uint32_t tid;                /* of a call; 0 unknown */
+	const char *thread;          /* the name of it; NULL unknown */
 	uint32_t lane;               /* index; MAP_NONE: a call about no stream */
 	const char *call;            /* name of the call; NULL unknown or none */
 	uint16_t api;

@@ -9,6 +9,7 @@
 
 struct model_thread {
 	struct model_process *process;
+	char *name; /* NULL unknown */
 	uint32_t tid;
 	uint32_t lane; /* the one used last */
 	bool defined;

@@ -227,7 +227,7 @@ void feed_alloc(struct model *model, const struct event *event)
 
 	count_call(model, process, event, &call, e->api, 0);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
 			.lane = MAP_NONE, .bytes = e->bytes, .has_bytes = true });
 	if (!is_charged(e->kind)) {
 		if (call.in_range)
@@ -255,7 +255,7 @@ void feed_free(struct model *model, const struct event *event)
 
 	count_call(model, process, event, &call, e->api, 0);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
 			.lane = MAP_NONE, .bytes = e->bytes, .has_bytes = true });
 	if (!is_charged(e->kind))
 		return;
@@ -338,7 +338,7 @@ void feed_launch(struct model *model, const struct event *event)
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
 			.lane = lane, .name = model_function_of(process, e->function)->name,
 			.result = e->result, .correlation = e->correlation, .has_correlation = !e->result });
 	if (e->result != 0)
@@ -378,7 +378,7 @@ void feed_copy(struct model *model, const struct event *event)
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
 			.lane = lane, .result = e->result, .correlation = e->correlation,
 			.has_correlation = !e->result, .bytes = e->bytes, .has_bytes = true });
 	if (e->result != 0)
@@ -411,7 +411,7 @@ void feed_sync(struct model *model, const struct event *event)
 		lane = lane_of(thread, e->device, 0);
 	add_activity(model, process, lane, &call);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid,
+		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
 			.lane = lane, .result = e->result });
 	if (!model_in_range(model, event->time_ns))
 		return;
@@ -428,7 +428,8 @@ void feed_call(struct model *model, const struct event *event)
 	count_call(model, process, event, &call, event->call.api, event->call.result);
 	if (model->observer)
 		observe(model, process, &call, event->call.api, (struct model_slice){
-			.tid = thread->tid, .lane = MAP_NONE, .result = event->call.result });
+			.tid = thread->tid, .thread = thread->name, .lane = MAP_NONE,
+			.result = event->call.result });
 }
 
 /* ---- the end ---- */

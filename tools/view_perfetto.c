@@ -195,20 +195,28 @@ static const struct track *process_track(struct perfetto *perfetto,
 	return track;
 }
 
-static struct track *thread_track(struct perfetto *perfetto, const struct model_process *process,
-	uint32_t tid)
+static void thread_name(const struct model_slice *slice, char *name, size_t bytes)
 {
-	uint64_t key = track_key(FOR_THREAD, process, tid);
+	bool named = slice->thread && *slice->thread;
+
+	snprintf(name, bytes, "%.40s%s%" PRIu32, named ? slice->thread : "thread", named ? ", " : " ",
+		slice->tid);
+}
+
+static struct track *thread_track(struct perfetto *perfetto, const struct model_slice *slice)
+{
+	const struct model_process *process = slice->process;
+	uint64_t key = track_key(FOR_THREAD, process, slice->tid);
 	struct track *track = find_track(perfetto, key);
 	uint32_t pid, number;
-	char name[32];
+	char name[64];
 
 	if (track)
 		return track;
 	pid = (uint32_t)process_track(perfetto, process)->end_ns;
 	track = add_track(perfetto, key);
-	number = unique(perfetto, &perfetto->tids, tid, (uint32_t)process->number);
-	snprintf(name, sizeof(name), "thread %" PRIu32, tid);
+	number = unique(perfetto, &perfetto->tids, slice->tid, (uint32_t)process->number);
+	thread_name(slice, name, sizeof(name));
 	protobuf_number(&perfetto->deeper, THREAD_PID, pid);
 	protobuf_number(&perfetto->deeper, THREAD_TID, number);
 	protobuf_text(&perfetto->deeper, THREAD_NAME, name);
@@ -351,8 +359,8 @@ static struct track *slice_track(struct perfetto *perfetto, const struct model_s
 
 	if (slice->kind == SLICE_CALL) {
 		parent = process_track(perfetto, process)->uuid;
-		track = thread_track(perfetto, process, slice->tid);
-		snprintf(name, sizeof(name), "thread %" PRIu32, slice->tid);
+		track = thread_track(perfetto, slice);
+		thread_name(slice, name, sizeof(name));
 	} else {
 		parent = device_track(perfetto, process, process->lanes[slice->lane].device)->uuid;
 		track = stream_track(perfetto, process, slice->lane);

@@ -18,7 +18,7 @@ lines() { jq -sc "$@" "$tmp/lines"; }
 	[ "$status" -eq 0 ]
 	[ -z "$output" ]
 	[ "$(lines '[.[] | select(.process) | [.process, .pid]] | unique')" = '[["timed (pid 10 on box)",10]]' ]
-	[ "$(lines '[.[] | select(.thread) | [.thread, .tid, .pid]]')" = '[["thread 10",10,10]]' ]
+	[ "$(lines '[.[] | select(.thread) | [.thread, .tid, .pid]]')" = '[["timed, 10",10,10]]' ]
 	[ "$(lines '[.[] | select(.name) | .name] | sort')" = '["GPU 0","stream 0x50","stream 0x60"]' ]
 	# name, begin, duration, and the launch that its flow comes from
 	[ "$(lines '. as $all | [.[] | select(.slice and (.on as $on | $all[] | select(.track == $on) | .name))
