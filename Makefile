@@ -183,7 +183,10 @@ install: all ## install to $(DESTDIR)$(prefix)
 	install -m 644 tools/share/cuward.bash-completion $(DESTDIR)$(prefix)/share/bash-completion/completions/cuward
 	install -m 644 include/cuward/cuward.h $(DESTDIR)$(prefix)/include/cuward/
 	install -d $(DESTDIR)$(prefix)/share/cuward
-	install -m 644 tools/share/pytest_cuward.py tools/share/github-leaks.yml $(DESTDIR)$(prefix)/share/cuward/
+	install -m 644 tools/share/pytest_cuward.py tools/share/github-leaks.yml tools/share/cuward.tmpfiles.conf \
+		tools/share/cuward-clean.timer tools/share/kubernetes-pod.yml $(DESTDIR)$(prefix)/share/cuward/
+	install -m 755 tools/share/slurm-task-prolog.sh $(DESTDIR)$(prefix)/share/cuward/
+	sed 's|@bindir@|$(bindir)|' tools/share/cuward-clean.service > $(DESTDIR)$(prefix)/share/cuward/cuward-clean.service
 
 clean: ## remove everything made
 	rm -rf build

@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# cuward fit: which GPU has room, under which limit.
+
+load guest
+load box
+
+setup() { box_setup; export CUWARD_SIM_DEVICES=2; }
+teardown() { box_teardown; }
+
+fit() {
+	local status=0
+	"$cuward" fit --json "${@:2}" >out || status=$?
+	[ "$status" -eq "$1" ] || { cat out; return 1; }
+}
+
+second=GPU-51000000-0000-4000-8000-000000000001
+
+@test "most room first: what others hold counts" {
+	fit 0 1G
+	told '[.gpus[] | [.index, .room_bytes, .bound_by, .fits]]' "[[0,$((16 << 30)),\"memory\",true],[1,$((16 << 30)),\"memory\",true]]"
+	holder init device 0 alloc 10G say held sleep 600000
+	fit 0 10G
+	told '[.gpus[] | [.index, .fits]]' '[[1,true],[0,false]]'
+	# The context of the holder counts too.
+	told '.gpus[1].room_bytes == 16 * 1073741824 - 10 * 1073741824 - 300 * 1048576' true
+	[ "$("$cuward" fit -q 10G)" = $second ]
+	fit 1 17G
+	[ -z "$("$cuward" fit -q 17G)" ]
+	run "$cuward" fit 10G
+	[ "$status" -eq 0 ]
+	[[ "${lines[1]}" == *" 1  $second  16.0 GiB  memory "*" yes" ]]
+	[[ "${lines[2]}" == *" 5.70 GiB  memory "*" no" ]]
+}
+
+@test "the limits that bind here" {
+	CUWARD_MEMORY=0=1G fit 0 2G
+	told '[.gpus[] | [.index, .room_bytes, .bound_by, .fits]]' \
+		"[[1,$((16 << 30)),\"memory\",true],[0,$((1 << 30)),\"CUWARD_MEMORY\",false]]"
+	CUWARD_MEMORY=1G fit 1 2G
+	fit 0 100%
+	run env CUWARD_MEMORY=8X "$cuward" fit 1G
+	[ "$status" -eq 1 ]
+	[[ "$output" == *8X* ]]
+}
+
+@test "no GPU, and no size" {
+	run env LD_LIBRARY_PATH=$PWD "$cuward" fit 1G
+	[ "$status" -eq 3 ] || [ -e /dev/nvidiactl ]
+	for wrong in '' none 0=1G '1G 2G' 8X; do
+		run "$cuward" fit $wrong
+		[ "$status" -eq 2 ]
+	done
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bats
+# What is installed for administrators: units, the prolog, recipes.
+
+load guest
+load box
+
+setup() { box_setup; share=$TOP/tools/share; }
+teardown() { box_teardown; }
+
+@test "Slurm: the tasks of a job are one job and share its limit" {
+	CUWARD=$cuward SLURM_JOB_ID=17 SLURM_JOB_ACCOUNT=physics SLURM_JOB_COMMENT='x gpumem=8M,y' sh "$share/slurm-task-prolog.sh" >out
+	# What Slurm does with it.
+	while read -r export assignment; do
+		[ "$export" = export ]
+		export "${assignment%%=*}=${assignment#*=}"
+	done <out
+	preload=$LD_PRELOAD
+	unset LD_PRELOAD
+	[ "$preload" = "$shim" ]
+	[ "$CUWARD_LABEL" = slurm_job=17,account=physics ]
+	holder init device 0 alloc 6M say held sleep 600000
+	LD_PRELOAD=$preload "$play" init device 0 refused 3M alloc 2M
+	"$cuward" ps --json >out
+	told '.processes[0] | [.job, .devices[0].limits]' "[\"slurm-17\",[{\"scope\":\"job\",\"bytes\":$((8 * MiB))}]]"
+}
+
+@test "Slurm: without a wish and without cuward nothing is in the way" {
+	CUWARD=$cuward SLURM_JOB_ID=17 sh "$share/slurm-task-prolog.sh" >out
+	lacks CUWARD_JOB_MEMORY out
+	grep -q 'CUWARD_JOB=slurm-17' out
+	CUWARD=/nowhere SLURM_JOB_ID=17 sh "$share/slurm-task-prolog.sh" >out
+	[ ! -s out ]
+}
+
+@test "the units and the pod are in order" {
+	make -s -C "$TOP" -n install prefix=/somewhere | grep -q "sed 's|@bindir@|/somewhere/bin|'"
+	mkdir units
+	sed "s|@bindir@|$B|" "$share/cuward-clean.service" >units/cuward-clean.service
+	cp "$share/cuward-clean.timer" units
+	[ "$(sed -n 's/^ExecStart=//p' units/cuward-clean.service)" = "$cuward clean --all" ]
+	if command -v systemd-analyze >/dev/null; then
+		systemd-analyze verify --man=no units/cuward-clean.timer units/cuward-clean.service
+	fi
+	if command -v systemd-tmpfiles >/dev/null; then
+		mkdir root
+		systemd-tmpfiles --root="$PWD/root" --create "$share/cuward.tmpfiles.conf"
+		[ -d root/etc/cuward/conf.d ]
+	fi
+	if python3 -c 'import yaml' 2>/dev/null; then
+		python3 -c 'import sys, yaml; pod = yaml.safe_load(open(sys.argv[1])); assert pod["kind"] == "Pod"' \
+			"$share/kubernetes-pod.yml"
+	fi
+	# Every variable in it is one of ours.
+	for name in $(grep -o 'CUWARD_[A-Z_]*' "$share/kubernetes-pod.yml" "$share/slurm-task-prolog.sh" -h | sort -u); do
+		grep -q "\"$name\"" "$TOP/include/cuward/settings.h"
+	done
+}

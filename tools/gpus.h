@@ -1,0 +1,20 @@
+/*
+ * gpus.h - the GPUs that a program started here would see, as the driver tells without a context.
+ */
+#ifndef GPUS_H
+#define GPUS_H
+
+#include <stdint.h>
+
+#include "cuward/ledger.h"
+
+struct gpu_fact {
+	uint8_t uuid[16];
+	uint64_t total_bytes;
+	int64_t used_bytes; /* by everybody, as NVML says; -1 unknown */
+};
+
+/* By their ordinals. Asked in a child: a driver may hang or crash. 0: there is no driver or no GPU. */
+unsigned gpus_ask(struct gpu_fact facts[SLOT_DEVICES]);
+
+#endif
