@@ -151,7 +151,8 @@ static int by_room(const void *left, const void *right)
 
 static void print_rooms(const struct order *order, const struct room *rooms, unsigned count)
 {
-	static const char *const headings[] = { "GPU", "<UUID", "ROOM", "<BOUND BY", "USED", "TOTAL", "<FITS" };
+	static const char *const headings[] = { "GPU", "<UUID", "ROOM", "<BOUND BY", "USED", "TOTAL",
+		"<FITS" };
 	struct table table = { 0 };
 
 	if (order->quiet) {

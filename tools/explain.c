@@ -1,6 +1,6 @@
 /*
- * explain.c - the pages of `cuward explain`. Codes are those of events.h and why.h; tests/t/box_explain.bats
- * sees to it that none is missing.
+ * explain.c - the pages of `cuward explain`. Codes are those of events.h and why.h;
+ * tests/t/box_explain.bats sees to it that none is missing.
  */
 #include "explain.h"
 
@@ -177,7 +177,8 @@ const struct explain_page explain_pages[] = {
 		"The command line cannot be understood.\n`cuward COMMAND --help`." },
 	{ "3", "exit status",
 		"What is needed is not available here: a library, a folder, memory." },
-	{ "4", "exit status", "No permission.\nThe process or the file belongs to somebody else; root may." },
+	{ "4", "exit status",
+		"No permission.\nThe process or the file belongs to somebody else; root may." },
 	{ "23", "exit status",
 		"`cuward run`: the command succeeded, and leaked (--fail-on leak)." },
 	{ "24", "exit status",

@@ -1,6 +1,6 @@
 /*
- * explain.h - one page on each code that cuward may say: findings, verdicts of leaks and of `cuward why`,
- * scopes of refusals, exit statuses.
+ * explain.h - one page on each code that cuward may say: findings, verdicts of leaks and of
+ * `cuward why`, scopes of refusals, exit statuses.
  */
 #ifndef EXPLAIN_H
 #define EXPLAIN_H
