@@ -111,8 +111,10 @@ static void feed_process_end(struct model *model, const struct event *event)
 	const struct event_process_end *e = &event->process_end;
 	struct model_process *process = process_of(model, event, key_in(event, e->process));
 
-	if (!process->ended)
+	if (!process->ended) {
 		model_release(model, process, event->time_ns);
+		model_settle_process(process);
+	}
 	process->ended = true;
 	process->how = e->how < END_COUNT ? (enum cuward_end)e->how : END_UNKNOWN;
 	process->status = e->status;

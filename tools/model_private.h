@@ -102,6 +102,7 @@ void model_time_gpu(struct model *model, struct model_process *process, const st
 /* The process is gone, and so are its bytes on the GPUs. */
 void model_release(struct model *model, struct model_process *process, uint64_t time_ns);
 
+void model_settle_process(struct model_process *process);
 void model_finish_process(const struct model *model, struct model_process *process);
 void model_free_process(struct model_process *process);
 

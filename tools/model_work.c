@@ -445,7 +445,8 @@ void model_release(struct model *model, struct model_process *process, uint64_t 
 	}
 }
 
-void model_finish_process(const struct model *model, struct model_process *process)
+/* A trace may have thousands of processes; those that ended need little. */
+void model_settle_process(struct model_process *process)
 {
 	spans_finish(&process->api);
 	spans_finish(&process->gpu);
@@ -453,10 +454,19 @@ void model_finish_process(const struct model *model, struct model_process *proce
 		spans_finish(&process->lanes[i].api);
 		spans_finish(&process->lanes[i].gpu);
 	}
-	sites_finish(&process->sites);
 	for (unsigned i = 0; i < process->device_count; i++) {
 		spans_finish(&process->devices[i].api);
 		spans_finish(&process->devices[i].gpu);
+	}
+	free(process->pending);
+	process->pending = NULL;
+}
+
+void model_finish_process(const struct model *model, struct model_process *process)
+{
+	model_settle_process(process);
+	sites_finish(&process->sites);
+	for (unsigned i = 0; i < process->device_count; i++) {
 		steps_finish(&process->devices[i].memory, model->from_ns);
 		if (!process->ended)
 			process->devices[i].final_bytes = process->devices[i].memory.level;

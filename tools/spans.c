@@ -200,6 +200,9 @@ void spans_finish(struct spans *spans)
 {
 	if (spans->count)
 		spans_flush(spans, 0);
+	free(spans->held);
+	spans->held = NULL;
+	spans->capacity = 0;
 }
 
 void spans_free(struct spans *spans)

@@ -77,6 +77,7 @@ static inline void spans_add(struct spans *spans, uint64_t start_ns, uint64_t be
 		spans_add_slowly(spans, start_ns, begin_ns, end_ns);
 }
 
+/* No more is expected: what it takes to add is given back; what comes all the same still counts. */
 void spans_finish(struct spans *spans);
 void spans_free(struct spans *spans);
 
