@@ -202,6 +202,7 @@ static int by_memory(const void *left, const void *right)
 void box_open(struct box *box, bool dead)
 {
 	*box = (struct box){ .now_ns = clock_ns(CLOCK_REALTIME) };
+	outer_pid_forget();
 	slots_list_open(&box->slots);
 	for (size_t i = 0; i < box->slots.count; i++) {
 		const struct slots_file *file = &box->slots.files[i];

@@ -25,6 +25,7 @@
 	X(run, "run a command under limits, leak check and trace") \
 	X(stats, "tables of a trace: processes, devices, kernels, calls, copies, memory") \
 	X(timeline, "what the processes of a trace did on the GPUs, over time") \
+	X(top, "who holds GPU memory here, live") \
 	X(why, "is it normal, whose is it, is it doing anything: verdicts with evidence")
 
 #define X(name, summary) int cmd_##name(int argc, char **argv);

@@ -11,4 +11,7 @@
 /* The pid of this process in our namespace; 0 where it cannot be seen from here, or not be told. */
 pid_t outer_pid(const struct process_identity *who);
 
+/* Look anew at the next question: processes come and go. */
+void outer_pid_forget(void);
+
 #endif
