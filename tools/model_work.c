@@ -158,13 +158,17 @@ static inline void add_activity(struct model *model, struct model_process *proce
 
 /* Somebody wants to see each of them. */
 static void __attribute__((noinline)) observe(const struct model *model,
-	const struct model_process *process, const struct call *call, uint16_t api,
+	const struct model_thread *thread, const struct call *call, uint16_t api,
 	struct model_slice slice)
 {
+	const struct model_process *process = thread->process;
+
 	if (!call->has_span)
 		return;
 	slice.kind = SLICE_CALL;
 	slice.process = process;
+	slice.tid = thread->tid;
+	slice.thread = thread->name;
 	slice.begin_ns = call->span.begin_ns;
 	slice.end_ns = call->span.end_ns;
 	slice.api = api;
@@ -227,7 +231,7 @@ void feed_alloc(struct model *model, const struct event *event)
 
 	count_call(model, process, event, &call, e->api, 0);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
+		observe(model, thread, &call, e->api, (struct model_slice){
 			.lane = MAP_NONE, .bytes = e->bytes, .has_bytes = true });
 	if (!is_charged(e->kind)) {
 		if (call.in_range)
@@ -255,7 +259,7 @@ void feed_free(struct model *model, const struct event *event)
 
 	count_call(model, process, event, &call, e->api, 0);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
+		observe(model, thread, &call, e->api, (struct model_slice){
 			.lane = MAP_NONE, .bytes = e->bytes, .has_bytes = true });
 	if (!is_charged(e->kind))
 		return;
@@ -338,7 +342,7 @@ void feed_launch(struct model *model, const struct event *event)
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
+		observe(model, thread, &call, e->api, (struct model_slice){
 			.lane = lane, .name = model_function_of(process, e->function)->name,
 			.result = e->result, .correlation = e->correlation, .has_correlation = !e->result });
 	if (e->result != 0)
@@ -378,7 +382,7 @@ void feed_copy(struct model *model, const struct event *event)
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
+		observe(model, thread, &call, e->api, (struct model_slice){
 			.lane = lane, .result = e->result, .correlation = e->correlation,
 			.has_correlation = !e->result, .bytes = e->bytes, .has_bytes = true });
 	if (e->result != 0)
@@ -411,8 +415,7 @@ void feed_sync(struct model *model, const struct event *event)
 		lane = lane_of(thread, e->device, 0);
 	add_activity(model, process, lane, &call);
 	if (model->observer)
-		observe(model, process, &call, e->api, (struct model_slice){ .tid = thread->tid, .thread = thread->name,
-			.lane = lane, .result = e->result });
+		observe(model, thread, &call, e->api, (struct model_slice){ .lane = lane, .result = e->result });
 	if (!model_in_range(model, event->time_ns))
 		return;
 	process->syncs++;
@@ -427,9 +430,8 @@ void feed_call(struct model *model, const struct event *event)
 
 	count_call(model, process, event, &call, event->call.api, event->call.result);
 	if (model->observer)
-		observe(model, process, &call, event->call.api, (struct model_slice){
-			.tid = thread->tid, .thread = thread->name, .lane = MAP_NONE,
-			.result = event->call.result });
+		observe(model, thread, &call, event->call.api, (struct model_slice){
+			.lane = MAP_NONE, .result = event->call.result });
 }
 
 /* ---- the end ---- */
