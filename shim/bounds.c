@@ -129,16 +129,19 @@ void bounds_reload(void)
 
 /* ---- the start ---- */
 
-/* The job that the job's limit is of: told by `cuward run`, else the outermost. */
+/*
+ * The job that the job's limit is of: told by `cuward run`, else the outermost. One that we are no part
+ * of would not count what we hold.
+ */
 static void find_group(void)
 {
-	char job[128];
+	char job[sizeof(guest.slot->who.job)];
 
 	if (!guest.slot)
 		return;
 	snprintf(job, sizeof(job), "%s", settings_get(SETTING_job_of));
-	if (!job[0]) {
-		snprintf(job, sizeof(job), "%s", settings_get(SETTING_job));
+	if (!job[0] || !group_is_part(guest.slot->who.job, job)) {
+		snprintf(job, sizeof(job), "%s", guest.slot->who.job);
 		job[strcspn(job, "/")] = '\0';
 	}
 	group_open(job, guest.header->slot);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
@@ -50,14 +51,13 @@ static struct slot *slots(void)
 
 /* ---- who belongs to us ---- */
 
-/* Runs within a run are part of it. Without a job, all that have none are one. */
-static bool in_job(const char *job)
+bool group_is_part(const char *job, const char *of)
 {
-	size_t length = strlen(group.job);
+	size_t length = strlen(of);
 
 	if (!length)
 		return job[0] == '\0';
-	return strncmp(job, group.job, length) == 0 && (job[length] == '\0' || job[length] == '/');
+	return strncmp(job, of, length) == 0 && (job[length] == '\0' || job[length] == '/');
 }
 
 static struct members *make_list(int which)
@@ -72,7 +72,8 @@ static struct members *make_list(int which)
 	generation = __atomic_load_n(&header->taken, __ATOMIC_SEQ_CST);
 	list->count = 0;
 	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
-		if (slots()[i].state == SLOT_TAKEN && (which == USER || in_job(slots()[i].who.job)))
+		if (slots()[i].state == SLOT_TAKEN && (which == USER ||
+			group_is_part(slots()[i].who.job, group.job)))
 			list->words[list->count++] = slots()[i].words;
 	}
 	__atomic_store_n(&list->generation, generation, __ATOMIC_SEQ_CST);
@@ -337,10 +338,27 @@ static __attribute__((noinline)) bool contend(uint64_t *word, unsigned word_inde
 }
 
 /* Raised, too much, and nobody else is undecided: then it is no, without taking turns. */
-static bool plainly_over(unsigned word_index, const struct group_limits *limits, struct refusal *why)
+static bool is_plainly_over(unsigned word_index, const struct group_limits *limits, struct refusal *why)
 {
 	return is_quiet(why->scope == SCOPE_JOB ? JOB : USER, word_index) && !group_drop_dead() &&
 		!fits(word_index, limits, why);
+}
+
+/* Files are opened and time passes, but a thread that is cancelled there would stay undecided for ever. */
+static __attribute__((noinline)) bool take_over_limit(uint64_t *word, unsigned word_index,
+	uint64_t bytes, uint64_t process_limit, const struct group_limits *limits, struct refusal *why)
+{
+	bool taken = false;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	memset(why->holders, 0, sizeof(why->holders));
+	if (is_plainly_over(word_index, limits, why))
+		refused(word, word_index, bytes, why);
+	else
+		taken = contend(word, word_index, bytes, process_limit, limits, why);
+	pthread_setcancelstate(state, NULL);
+	return taken;
 }
 
 bool group_take(uint64_t *word, unsigned word_index, uint64_t bytes, uint64_t process_limit,
@@ -354,12 +372,7 @@ bool group_take(uint64_t *word, unsigned word_index, uint64_t bytes, uint64_t pr
 		quota_settle(word);
 		return true;
 	}
-	memset(why->holders, 0, sizeof(why->holders));
-	if (plainly_over(word_index, limits, why)) {
-		refused(word, word_index, bytes, why);
-		return false;
-	}
-	return contend(word, word_index, bytes, process_limit, limits, why);
+	return take_over_limit(word, word_index, bytes, process_limit, limits, why);
 }
 
 void group_open(const char *job, uint32_t self)

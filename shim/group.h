@@ -31,6 +31,9 @@ struct group_limits {
 	uint64_t user;
 };
 
+/* Runs within a run are part of it. Without a job, all that have none are one. */
+bool group_is_part(const char *job, const char *of);
+
 /* Once, with a slot: whose group are we in? */
 void group_open(const char *job, uint32_t self);
 

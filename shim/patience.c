@@ -1,13 +1,15 @@
 /*
  * patience.c - waiting for memory in turn, by priority, and the two ways to stop.
  *
- * Who waits says so in its slot. Of all that wait for a device only the first tries: the one of the
- * highest priority, where a minute of waiting counts as much as one step of priority.
+ * Who waits says so in its slot. Of all that wait for the same limit on a device only the first tries: the
+ * one of the highest priority, where a minute of waiting counts as much as one step of priority.
  */
 #include "patience.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,7 +19,8 @@
 #include "share.h"
 
 #define STEP_NS 60000000000ll
-#define TERM_TO_KILL_S 10
+#define TERM_TO_KILL_NS 10000000000ull
+#define STOPPED_NS 1000000000ull /* not seen for so long: it is stopped, or as good as that */
 
 static void nap_ms(long ms)
 {
@@ -29,7 +32,23 @@ static int64_t rank(const struct slot *slot, uint64_t now)
 	return slot->priority * STEP_NS + (int64_t)(now - slot->waiting_since_ns);
 }
 
-static bool is_first(unsigned word_index, uint64_t now)
+/* Does it wait for what we wait for? Then what comes free is for one of us. */
+static bool is_rival(const struct slot *slot, unsigned word_index, enum cuward_scope scope)
+{
+	if (slot->waiting_scope != scope || slot->waiting_device != word_index)
+		return false;
+	return scope == SCOPE_USER || (slot->group_length == guest.slot->group_length &&
+		memcmp(slot->who.job, guest.slot->who.job, slot->group_length) == 0);
+}
+
+/* Others do not wait for who does not try. */
+static bool is_at_it(const struct slot *slot, uint64_t now)
+{
+	return (int64_t)(now - __atomic_load_n(&slot->waiting_seen_ns, __ATOMIC_RELAXED)) <
+		(int64_t)STOPPED_NS;
+}
+
+static bool is_first(unsigned word_index, enum cuward_scope scope, uint64_t now)
 {
 	const struct slots_header *header = share_slots();
 	const struct slot *slots = (const struct slot *)(header + 1);
@@ -40,7 +59,7 @@ static bool is_first(unsigned word_index, uint64_t now)
 	own = rank(guest.slot, now);
 	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
 		if (&slots[i] != guest.slot && slots[i].state == SLOT_TAKEN && slots[i].waiting_since_ns &&
-		    slots[i].waiting_device == word_index && rank(&slots[i], now) > own)
+		    is_rival(&slots[i], word_index, scope) && rank(&slots[i], now) > own && is_at_it(&slots[i], now))
 			return false;
 	}
 	return true;
@@ -53,6 +72,14 @@ static void say_waiting(unsigned word_index, uint64_t bytes, uint64_t now)
 	guest.slot->waiting_device = word_index;
 	guest.slot->waiting_bytes = bytes;
 	__atomic_store_n(&guest.slot->waiting_since_ns, now, __ATOMIC_RELEASE);
+}
+
+static void say_at_it(enum cuward_scope scope, uint64_t now)
+{
+	if (!guest.slot)
+		return;
+	__atomic_store_n(&guest.slot->waiting_scope, scope, __ATOMIC_RELAXED);
+	__atomic_store_n(&guest.slot->waiting_seen_ns, now, __ATOMIC_RELAXED);
 }
 
 static void say_done(void)
@@ -77,12 +104,14 @@ static bool wait_for(int device, uint64_t bytes, struct refusal *why)
 	unsigned behind = 0;
 	bool taken = false;
 
+	say_at_it(why->scope, began);
 	say_waiting(on->ledger->slot_device, bytes, began);
 	while (!taken && !is_hopeless(on, bytes, why) && now - began < guest.policy.wait_ns) {
 		nap_ms(5);
 		now = guest_clock_ns();
+		say_at_it(why->scope, now);
 		/* Threads of one process are not in each other's way. */
-		if (why->scope == SCOPE_PROCESS || is_first(on->ledger->slot_device, now))
+		if (why->scope == SCOPE_PROCESS || is_first(on->ledger->slot_device, why->scope, now))
 			taken = grant_take_once(device, bytes, why);
 		else if (++behind % 20 == 0)
 			group_drop_dead(); /* those in front may be */
@@ -94,9 +123,12 @@ static bool wait_for(int device, uint64_t bytes, struct refusal *why)
 /* The report first: nothing can be written afterwards. */
 static void end_process(void)
 {
+	uint64_t began = guest_clock_ns();
+
 	guest_end_by(END_SIGNAL, 128 + SIGTERM);
 	kill(getpid(), SIGTERM);
-	nap_ms(TERM_TO_KILL_S * 1000);
+	while (guest_clock_ns() - began < TERM_TO_KILL_NS) /* signals end naps */
+		nap_ms(100);
 	kill(getpid(), SIGKILL);
 }
 
@@ -104,7 +136,10 @@ bool patience_take(struct thread *thread, int device, uint64_t bytes, struct ref
 {
 	int saved = errno;
 	bool taken = false;
+	int state;
 
+	/* A thread that is cancelled here would be said to wait for ever. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	switch (guest.policy.on_limit) {
 	case ON_LIMIT_WAIT:
 		taken = wait_for(device, bytes, why);
@@ -121,6 +156,7 @@ bool patience_take(struct thread *thread, int device, uint64_t bytes, struct ref
 	case ON_LIMIT_DENY:
 		break;
 	}
+	pthread_setcancelstate(state, NULL);
 	errno = saved;
 	return taken;
 }

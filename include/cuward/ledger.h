@@ -133,7 +133,10 @@ struct slot {
 	int32_t priority;
 	uint32_t waiting_device; /* index of the word */
 	uint64_t job_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
-	uint8_t reserved[SLOT_BYTES - 1112 - sizeof(struct process_identity) - 536];
+	uint64_t waiting_seen_ns;  /* CLOCK_MONOTONIC: a waiting thread was at it */
+	uint32_t waiting_scope;    /* whose limit it waits for: enum cuward_scope */
+	uint32_t reserved_waiting;
+	uint8_t reserved[SLOT_BYTES - 1112 - sizeof(struct process_identity) - 552];
 };
 
 /* ---- the ledger file ---- */

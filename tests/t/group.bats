@@ -136,6 +136,56 @@ in_job() {
 	find state -name '*.ledger' -delete
 }
 
+# behind NAME [SIZE]: so much, else 8 MiB, of job NAME held, and given back after a second and a half.
+behind() {
+	CUWARD_JOB=$1 LD_PRELOAD=$shim "$play" init device 0 alloc "${2:-8M}" say held sleep 1500 freeall sleep 60000 \
+		>said-$1 3>&- &
+	job="${job-} $!"
+	for i in $(seq 100); do [ -s said-$1 ] && return; sleep 0.1; done
+	false
+}
+
+@test "waiting: who waits for another limit is not in the way" {
+	export CUWARD_JOB_MEMORY=8M
+	in_job "$play" init device 0 alloc 8M say held sleep 60000
+	CUWARD_JOB=j CUWARD_ON_LIMIT=wait=60s LD_PRELOAD=$shim "$play" init device 0 say up alloc 4M >up 3>&- &
+	job="$job $!"
+	CUWARD_JOB=k CUWARD_MEMORY=1M CUWARD_ON_LIMIT=wait=60s LD_PRELOAD=$shim \
+		"$play" init device 0 alloc 1M say up alloc 1M >up2 3>&- &
+	job="$job $!"
+	for i in $(seq 100); do [ -s up ] && [ -s up2 ] && break; sleep 0.1; done
+	behind k 7M
+	CUWARD_JOB=k CUWARD_ON_LIMIT=wait=20s guest 0 "$play" init device 0 alloc 4M
+	kill -9 $job
+	find state -name '*.ledger' -delete
+}
+
+@test "waiting: who is stopped is not in the way, and comes first again" {
+	export CUWARD_JOB_MEMORY=8M
+	behind k
+	CUWARD_JOB=k CUWARD_ON_LIMIT=wait=60s LD_PRELOAD=$shim \
+		"$play" init device 0 say up alloc 4M say got sleep 60000 >up 3>&- &
+	first=$!
+	job="$job $first"
+	for i in $(seq 100); do [ -s up ] && break; sleep 0.1; done
+	sleep 0.3
+	kill -STOP $first
+	CUWARD_JOB=k CUWARD_ON_LIMIT=wait=20s guest 0 "$play" init device 0 alloc 6M
+	kill -CONT $first
+	for i in $(seq 100); do [ "$(cat up)" = $'up\ngot' ] && break; sleep 0.1; done
+	[ "$(cat up)" = $'up\ngot' ]
+	kill -9 $job
+	find state -name '*.ledger' -delete
+}
+
+@test "waiting: a thread that is cancelled does not wait for ever" {
+	CUWARD_MEMORY=4M CUWARD_ON_LIMIT=wait=2s in_job "$apps/impatient" cancel
+	[ "$(cat said)" = cancelled ]
+	"$B/cuward" ps --json | jq -e '[.. | objects | select(has("waiting")) | .waiting] == [null]'
+	kill -9 $job
+	find state -name '*.ledger' -delete
+}
+
 @test "pause: the process stops, and tries again when it is continued" {
 	export CUWARD_JOB_MEMORY=8M
 	in_job "$play" init device 0 alloc 8M say held sleep 60000
@@ -163,6 +213,19 @@ in_job() {
 	ask '[.ended, .status, .signal]' '["signal",143,15]'
 	denied 1 $((2 * MiB))
 	ask '[.leaks[].verdict]' '["killed"]'
+	find state -name '*.ledger' -delete
+}
+
+@test "kill: ten seconds to end in order, whatever signals come" {
+	CUWARD_MEMORY=4M CUWARD_ON_LIMIT=kill guest 7 "$apps/impatient" term
+	find state -name '*.ledger' -delete
+}
+
+@test "a job whose limit is said to be that of another one: its own it stays" {
+	export CUWARD_JOB_MEMORY=8M CUWARD_JOB_OF=elsewhere
+	CUWARD_JOB=j guest 0 "$play" init device 0 alloc 7M refused 2M
+	guest 0 "$play" init device 0 alloc 7M refused 2M
+	CUWARD_JOB=a/b CUWARD_JOB_OF=a/bc guest 0 "$play" init device 0 alloc 7M refused 2M
 	find state -name '*.ledger' -delete
 }
 
