@@ -344,7 +344,7 @@ static bool is_plainly_over(unsigned word_index, const struct group_limits *limi
 		!fits(word_index, limits, why);
 }
 
-/* Files are opened and time passes, but a thread that is cancelled there would stay undecided for ever. */
+/* Files are opened and time passes: a thread cancelled there would stay undecided for ever. */
 static __attribute__((noinline)) bool take_over_limit(uint64_t *word, unsigned word_index,
 	uint64_t bytes, uint64_t process_limit, const struct group_limits *limits, struct refusal *why)
 {

@@ -1,8 +1,9 @@
 /*
  * patience.c - waiting for memory in turn, by priority, and the two ways to stop.
  *
- * Who waits says so in its slot. Of all that wait for the same limit on a device only the first tries: the
- * one of the highest priority, where a minute of waiting counts as much as one step of priority.
+ * Who waits says so in its slot. Of all that wait for the same limit on a device only the first
+ * tries: the one of the highest priority, where a minute of waiting counts as much as one step of
+ * priority.
  */
 #include "patience.h"
 
@@ -58,8 +59,9 @@ static bool is_first(unsigned word_index, enum cuward_scope scope, uint64_t now)
 		return true;
 	own = rank(guest.slot, now);
 	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
-		if (&slots[i] != guest.slot && slots[i].state == SLOT_TAKEN && slots[i].waiting_since_ns &&
-		    is_rival(&slots[i], word_index, scope) && rank(&slots[i], now) > own && is_at_it(&slots[i], now))
+		if (&slots[i] != guest.slot && slots[i].state == SLOT_TAKEN &&
+		    slots[i].waiting_since_ns && is_rival(&slots[i], word_index, scope) &&
+		    rank(&slots[i], now) > own && is_at_it(&slots[i], now))
 			return false;
 	}
 	return true;
