@@ -280,6 +280,12 @@ uint64_t model_rate(const struct model_copies *copies);
 /* How much longer its processes were busy on a GPU than it was itself: they shared it. */
 uint64_t model_shared_ns(const struct model *model, size_t gpu);
 
+/* The last number stands for none: host memory, calls outside any context. */
+static inline bool model_is_no_device(const struct model_process *process, unsigned index)
+{
+	return index == UINT8_MAX && (!process->devices[index].uuid || !*process->devices[index].uuid);
+}
+
 /* Did the process use the GPU? */
 bool model_uses_gpu(const struct model_process *process, size_t gpu);
 

@@ -207,7 +207,8 @@ static json_t *process_json(const struct model *model, const struct model_proces
 	set_text(object, "host", process->host);
 	set_text(object, "end", view_end_text(process));
 	for (unsigned i = 0; i < process->device_count; i++)
-		if (process->devices[i].uuid && process->devices[i].used)
+		if (process->devices[i].uuid && process->devices[i].used &&
+			!model_is_no_device(process, i))
 			json_array_append_new(devices, device_json(model, process, i, least_ns));
 	json_object_set_new(object, "devices", devices);
 	return object;

@@ -268,7 +268,7 @@ static json_t *process_json(const struct model *model, const struct model_proces
 	set_work(object, &process->work);
 	set_leaks(object, process);
 	for (unsigned i = 0; i < process->device_count; i++)
-		if (process->devices[i].uuid)
+		if (process->devices[i].uuid && !model_is_no_device(process, i))
 			json_array_append_new(devices, device_json(model, process, i));
 	json_object_set_new(object, "devices", devices);
 	json_object_set_new(object, "calls", calls_json(process));

@@ -244,7 +244,10 @@ static void put_process(const struct picture *picture, size_t at)
 
 		if (!device_is_shown(device))
 			continue;
-		fprintf(picture->out, "  GPU %u%s", i, *device->name ? " " : "");
+		if (model_is_no_device(process, i))
+			fputs("  no GPU", picture->out);
+		else
+			fprintf(picture->out, "  GPU %u%s", i, *device->name ? " " : "");
 		put_safe(picture->out, device->name, 40);
 		fputc('\n', picture->out);
 		put_streams(picture, process, i);

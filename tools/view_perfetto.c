@@ -238,7 +238,7 @@ static const struct track *device_track(struct perfetto *perfetto,
 		return track;
 	parent = process_track(perfetto, process)->uuid;
 	track = add_track(perfetto, key);
-	snprintf(name, sizeof(name), "GPU %u", device);
+	snprintf(name, sizeof(name), model_is_no_device(process, device) ? "no GPU" : "GPU %u", device);
 	tell_track(perfetto, track, parent, name);
 	return track;
 }

@@ -46,6 +46,17 @@ range='eval:document.getElementById("range").textContent'
 	[ "$(jq -c . <<<"${lines[1]}")" = '["","--busy","","--memory","","","--limit","--refused"]' ]
 }
 
+@test "what has no GPU is not shown as one" {
+	{
+		grep -v process_end "$TOP/tests/golden/two.events"
+		echo "2000000000 stream thread=1 what=destroyed device=255 stream=0x5500"
+	} >"$tmp/none.events"
+	html "$tmp/none.events" || true
+	run -0 browse 'eval:document.getElementById("lanes").textContent.match(/GPU [0-9]+/g)'
+	[ "$(jq -c . <<<"$output")" = '["GPU 0","GPU 0"]' ]
+	[ "$("$B/cuward" timeline --json "$tmp/none.events" | jq -c '[.processes[].devices[].index]')" = '[0,0]' ]
+}
+
 @test "keys zoom and move, within the trace" {
 	html "$TOP/tests/golden/two.events"
 	run -0 browse "$range" key:+ "$range" key:+ "$range" key:ArrowRight "$range" key:Home "$range" key:- "$range" key:0 "$range" key:- "$range"
