@@ -7,7 +7,7 @@
 
 #include "ledger.h"
 #include "site.h"
-#include "trace.h"
+#include "traced.h"
 
 /* Requests may be as absurd as SIZE_MAX: their sum stays there. */
 static void add_bounded(uint64_t *sum, uint64_t value)
@@ -90,6 +90,7 @@ CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes, const 
 		};
 
 		trace_define_api(guest.key, denial.api);
+		traced_define_site(denial.site);
 		trace_denied(&event);
 	}
 	return CUDA_ERROR_OUT_OF_MEMORY;

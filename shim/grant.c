@@ -40,7 +40,6 @@ static void raise_to(uint64_t *peak, uint64_t value)
 }
 
 /* ---- taking ---- */
-
 #define set_field(field, value) __atomic_store_n(field, value, __ATOMIC_RELAXED)
 
 hot void fill_record(const struct grant *grant, const struct grant_request *request)
@@ -309,6 +308,7 @@ static __attribute__((noinline)) void trace_grant(const struct grant *grant,
 	};
 
 	trace_define_api(guest.key, record->api);
+	traced_define_site(record->site);
 	trace_alloc(&event);
 }
 

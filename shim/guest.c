@@ -25,6 +25,7 @@
 #include "share.h"
 #include "site.h"
 #include "trace.h"
+#include "traced.h"
 
 #define THREADS_MAX 65536u
 
@@ -117,6 +118,7 @@ static void forget(void)
 	share_forget();
 	group_forget();
 	gputime_forget();
+	traced_forget();
 	bounds_forget();
 	site_forget();
 	growth_forget();

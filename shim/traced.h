@@ -23,6 +23,10 @@ static inline CUresult traced_end(enum call call, CUresult result, uint64_t bega
 	return unlikely(began_ns) ? traced_call(call, result, began_ns) : result;
 }
 
+/* Say once what a call site is, before the first event that carries its number. */
+void traced_define_site(uint32_t site);
+void traced_forget(void);
+
 /* Nanoseconds since, at most 32 bits. */
 uint32_t traced_duration(uint64_t began_ns);
 

@@ -66,3 +66,10 @@ cuward() { "$B/cuward" "$@"; }
 	cuward run -q --trace=other sh -c 'exit 9' || status=$?
 	[ $status -eq 9 ]
 }
+
+@test "call sites are named in the trace, each once" {
+	"$B/cuward" run -q --sim --trace=trace -- "$B/apps/train" >/dev/null 2>&1
+	"$B/cuward" events trace >events
+	[ "$(grep -c 'cuward:site:' events)" -eq "$(sed -n 's/.*cuward:alloc:.* site = \([1-9][0-9]*\),.*/\1/p;s/.*cuward:denied:.* site = \([1-9][0-9]*\),.*/\1/p' events | sort -u | wc -l)" ]
+	[ "$("$B/cuward" stats trace --json | jq '[.. | .site? // empty | strings | select(startswith("train+0x"))] | length > 0')" = true ]
+}
