@@ -236,10 +236,10 @@ bool group_drop_dead(void)
 
 	for (uint32_t i = 0; fd >= 0 && i < share_slots()->slots_used; i++) {
 		struct slot *slot = &slots()[i];
-		uint64_t held = slot->waiting_since_ns;
+		uint64_t held = __atomic_load_n(&slot->waiting_since_ns, __ATOMIC_RELAXED);
 
 		for (unsigned d = 0; d < share_slots()->device_count && d < SLOT_DEVICES; d++)
-			held |= slot->words[d] << (64 - 56);
+			held |= __atomic_load_n(&slot->words[d], __ATOMIC_RELAXED) << (64 - 56);
 		if (i == group.self || slot->state != SLOT_TAKEN || !held || !peers_take_over(fd, i))
 			continue;
 		memset(slot->words, 0, sizeof(slot->words));
@@ -262,7 +262,7 @@ static void name_holders(unsigned word_index, struct refusal *why)
 	for (uint32_t i = 0; i < list->count; i++) {
 		const struct slot *slot = (const struct slot *)list->words[i]; /* its first member */
 		struct ledger_holder holder = {
-			.bytes = slot->words[word_index] & WORD_BYTES_MASK, .pid = slot->who.pid,
+			.bytes = quota_used(&slot->words[word_index]), .pid = slot->who.pid,
 			.since_ns = slot->who.start_realtime_ns,
 		};
 		int place = LEDGER_HOLDERS;

@@ -117,12 +117,13 @@ static uint64_t all_pools(int device)
 
 uint64_t pool_surplus(void)
 {
+	uint32_t threads = __atomic_load_n(&guest.header->thread_count, __ATOMIC_ACQUIRE);
 	uint64_t reserved = 0;
 	int64_t live = 0;
 
 	for (uint32_t i = 0; i < guest.device_count; i++)
 		reserved += all_pools(i);
-	for (uint32_t i = 0; i < guest.header->thread_count; i++)
+	for (uint32_t i = 0; i < threads; i++)
 		live += __atomic_load_n(&ledger_threads()[i].bytes[KIND_POOL], __ATOMIC_RELAXED);
 	return live > 0 && reserved > (uint64_t)live ? reserved - live : live > 0 ? 0 : reserved;
 }

@@ -19,11 +19,12 @@
 /* Charged, but in host memory as often as not: no part of what the driver says is in use. */
 static int64_t managed_bytes(void)
 {
+	uint32_t threads = __atomic_load_n(&guest.header->thread_count, __ATOMIC_ACQUIRE);
 	int64_t bytes = 0;
 
 	if (guest.policy.managed_ignored)
 		return 0;
-	for (uint32_t i = 0; i < guest.header->thread_count; i++)
+	for (uint32_t i = 0; i < threads; i++)
 		bytes += __atomic_load_n(&ledger_threads()[i].bytes[KIND_MANAGED], __ATOMIC_RELAXED);
 	return bytes;
 }

@@ -227,9 +227,11 @@ int share_folder(char *why, size_t why_bytes)
 	if (!path[0])
 		find_folder();
 	/* Only once: whoever removes it later wants it gone. */
-	if (!place.made && mkdir(path, 0700) == 0)
-		chmod(path, 0700); /* whatever the umask */
-	place.made = true;
+	if (!place.made) {
+		if (mkdir(path, 0700) == 0)
+			chmod(path, 0700); /* whatever the umask */
+		place.made = true;
+	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | place.flags);
 	if (fd < 0) {
 		snprintf(why, why_bytes, "cannot use the shared folder %s: %s", path, strerror(errno));
