@@ -120,8 +120,10 @@ static void add(int device, int64_t bytes)
 		__atomic_store_n(&guest.slot->overhead[on->ledger->slot_device], sum, __ATOMIC_RELAXED);
 	/* What goes, the driver has less of as well. */
 	if (bytes > 0) {
-		on->unattributed -= bytes;
-		on->ledger->untracked_bytes = on->unattributed > 0 ? on->unattributed : 0;
+		if (on->unattributed != INT64_MIN) {
+			on->unattributed -= bytes;
+			on->ledger->untracked_bytes = on->unattributed > 0 ? on->unattributed : 0;
+		}
 		guest_find_once(FINDING_CONTEXT_OVERHEAD);
 	}
 }

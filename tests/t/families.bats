@@ -288,3 +288,8 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	[ "$status" -eq 125 ]
 	[ "$output" = 'cuward: CUWARD_POOLS: "all" must be live or reserved' ]
 }
+
+@test "overhead of a fixed size, before anybody asked the driver: the rest is unknown" {
+	CUWARD_OVERHEAD=200M guest 0 "$apps/play" init device 0
+	ask '.devices[0] | [.used_bytes, .overhead_bytes, .untracked_bytes]' "[$((200 * MiB)),$((200 * MiB)),null]"
+}
