@@ -438,7 +438,6 @@ hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 	else if (record->flags & RECORD_CLASS_LIMITED)
 		quota_give_back(&guest.kinds[record->kind].word, record->bytes);
 	if (likely(record->class != CLASS_OBJECT)) {
-		guest_active(guest_realtime_ns());
 		thread->counts->frees[record->kind]++;
 		add_own(&thread->counts->bytes[record->kind], -(int64_t)record->bytes);
 		growth_given(record);
