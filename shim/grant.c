@@ -280,7 +280,7 @@ hot void count_live(struct grant *grant, const struct ledger_record *record)
 
 		if (unlikely(record->flags & RECORD_IN_POOL))
 			__atomic_fetch_add(&device->pool_bytes, grant->bytes, __ATOMIC_RELAXED);
-		if (unlikely(record->time_ns >= device->next_sample_ns))
+		if (unlikely(record->time_ns >= __atomic_load_n(&device->next_sample_ns, __ATOMIC_RELAXED)))
 			overhead_sample(grant->device);
 		if (used > __atomic_load_n(&device->ledger->peak_bytes, __ATOMIC_RELAXED))
 			raise_to(&device->ledger->peak_bytes, used);

@@ -29,6 +29,10 @@ static int64_t managed_bytes(void)
 	return bytes;
 }
 
+/* Samples of several threads may meet: each value is whole, the last one counts. */
+#define get(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define set(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
+
 static int64_t tracked(int device)
 {
 	const struct guest_device *on = &guest.devices[device];
@@ -36,13 +40,13 @@ static int64_t tracked(int device)
 
 	if (guest.policy.overhead == OVERHEAD_SHOW && on->ledger->overhead_bytes > 0)
 		bytes += on->ledger->overhead_bytes;
-	return bytes + on->peer_bytes;
+	return bytes + get(on->peer_bytes);
 }
 
 static void ask_peers(struct guest_device *on)
 {
 	if (guest.slot)
-		on->peer_bytes = peers_hold(on->ledger->slot_device, guest.header->slot);
+		set(on->peer_bytes, peers_hold(on->ledger->slot_device, guest.header->slot));
 }
 
 /* Less than nothing is possible: requests in flight are tracked and not given out yet. */
@@ -57,8 +61,8 @@ static int64_t learn(int device, uint64_t used_bytes)
 	__atomic_store_n(&on->unattributed, unattributed, __ATOMIC_RELAXED);
 	__atomic_store_n(&on->ledger->untracked_bytes, unattributed > 0 ? unattributed : 0,
 		__ATOMIC_RELAXED);
-	on->next_sample_ns = guest_realtime_ns() + SAMPLE_EVERY_NS;
-	on->due = 0;
+	set(on->next_sample_ns, guest_realtime_ns() + SAMPLE_EVERY_NS);
+	set(on->due, 0);
 	return unattributed;
 }
 
@@ -120,9 +124,12 @@ static void add(int device, int64_t bytes)
 		__atomic_store_n(&guest.slot->overhead[on->ledger->slot_device], sum, __ATOMIC_RELAXED);
 	/* What goes, the driver has less of as well. */
 	if (bytes > 0) {
-		if (on->unattributed != INT64_MIN) {
-			on->unattributed -= bytes;
-			on->ledger->untracked_bytes = on->unattributed > 0 ? on->unattributed : 0;
+		int64_t left = get(on->unattributed);
+
+		if (left != INT64_MIN) {
+			left -= bytes;
+			set(on->unattributed, left);
+			set(on->ledger->untracked_bytes, left > 0 ? left : 0);
 		}
 		guest_find_once(FINDING_CONTEXT_OVERHEAD);
 	}
@@ -180,7 +187,7 @@ void overhead_now_current(void)
 	if (likely(!guest.new_contexts) || (device = current_device()) < 0)
 		return;
 	record = __atomic_exchange_n(&guest.devices[device].new_context, 0, __ATOMIC_RELAXED);
-	before = guest.devices[device].unattributed;
+	before = get(guest.devices[device].unattributed);
 	if (!record || !ask(device, &after))
 		return;
 	if (before == INT64_MIN)
@@ -192,13 +199,14 @@ void overhead_now_current(void)
 void overhead_sample(int device)
 {
 	struct guest_device *on = &guest.devices[device];
+	uint64_t next = get(on->next_sample_ns);
 	uint64_t now = guest_realtime_ns();
 	int64_t unattributed;
 
-	if (on->next_sample_ns && ++on->due < SAMPLE_ALLOCATIONS &&
-	    now < on->next_sample_ns + 9 * SAMPLE_EVERY_NS)
+	if (next && __atomic_add_fetch(&on->due, 1, __ATOMIC_RELAXED) < SAMPLE_ALLOCATIONS &&
+	    now < next + 9 * SAMPLE_EVERY_NS)
 		return;
-	on->next_sample_ns = now + SAMPLE_EVERY_NS;
+	set(on->next_sample_ns, now + SAMPLE_EVERY_NS);
 	if (current_device() == device && ask(device, &unattributed))
 		tell(device, unattributed);
 }
@@ -210,8 +218,8 @@ void overhead_learn(int device, uint64_t free_bytes, uint64_t total_bytes)
 
 	if (device < 0 || free_bytes > total_bytes)
 		return;
-	change = on->unattributed == INT64_MIN ? INT64_MAX :
-		(int64_t)(total_bytes - free_bytes) - tracked(device) - on->unattributed;
+	change = get(on->unattributed) == INT64_MIN ? INT64_MAX :
+		(int64_t)(total_bytes - free_bytes) - tracked(device) - get(on->unattributed);
 	if (change > SURPRISE || change < -SURPRISE)
 		tell(device, learn(device, total_bytes - free_bytes));
 }

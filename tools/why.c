@@ -101,12 +101,12 @@ static void tell_activity(const struct telling *t)
 		say(t, WHY_BUSY, "a thread has been in %s for %s: the GPU works for it",
 			call_name(process->peek.sync_call), format_ns(process->sync_ns));
 	else if (!process->peeked)
-		say(t, WHY_UNSEEN, "its last allocation, free or wait was %s ago", format_ns(quiet));
+		say(t, WHY_UNSEEN, "its last allocation or wait was %s ago", format_ns(quiet));
 	else if (held(t) && quiet >= t->watch->idle_ns)
-		say(t, WHY_IDLE, "it holds %s, made no CUDA call in %s, and its last allocation, free or "
+		say(t, WHY_IDLE, "it holds %s, made no CUDA call in %s, and its last allocation or "
 			"wait was %s ago", format_bytes(held(t)), format_ns(t->watch->ns), format_ns(quiet));
 	else
-		say(t, WHY_QUIET, "no CUDA call in %s; its last allocation, free or wait was %s ago",
+		say(t, WHY_QUIET, "no CUDA call in %s; its last allocation or wait was %s ago",
 			format_ns(t->watch->ns), format_ns(quiet));
 }
 

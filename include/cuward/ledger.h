@@ -124,7 +124,7 @@ struct slot {
 	uint32_t generation; /* times this slot was taken */
 	uint32_t trace;      /* enum trace_state */
 	uint32_t group_length; /* so much of who.job names the job whose limit binds it */
-	uint64_t activity_ns; /* CLOCK_REALTIME of the last allocation, free or wait; coarse */
+	uint64_t activity_ns; /* CLOCK_REALTIME of the last allocation or wait; coarse */
 	struct process_identity who;
 	uint64_t process_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
 	uint64_t overhead[SLOT_DEVICES];      /* bytes of contexts and modules that no word holds */

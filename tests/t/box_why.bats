@@ -35,7 +35,7 @@ evidence() {
 	sleep 1
 	why 1 --for 0.3s --idle 1s
 	verdicts '["idle-holding"]'
-	evidence idle-holding '^it holds 3\.00 MiB, made no CUDA call in 300 ms, and its last allocation, free or wait was [0-9.]+ s ago$'
+	evidence idle-holding '^it holds 3\.00 MiB, made no CUDA call in 300 ms, and its last allocation or wait was [0-9.]+ s ago$'
 	# Idle without holding anything is nobody's fault.
 	holder init device 0 alloc 3M freeall say held sleep 600000
 	sleep 1
