@@ -80,9 +80,19 @@ static bool field_is_sound(const char *name, uint64_t value)
 	return true;
 }
 
+/* The names of kernels and of call sites have the same fields: a site says where in which file. */
+static bool is_place(const char *text)
+{
+	return strstr(text, "+0x") || strchr(text, ':');
+}
+
 static bool event_is_sound(const struct event *event, enum cuward_event type)
 {
 	const struct event_schema *schema = event_schema(type);
+
+	if ((type == EVENT_function && is_place(event->function.name)) ||
+	    (type == EVENT_site && !is_place(event->site.frames)))
+		return false;
 
 	for (unsigned i = 0; i < schema->count; i++) {
 		const struct event_field *field = &schema->fields[i];
