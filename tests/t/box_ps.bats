@@ -205,7 +205,8 @@ poke() {
 		for i in range(1, 300):
 		    other = struct.pack("I", 100000 + i)
 		    os.pwrite(fd, slot[:at] + other + slot[at + 4:], 4096 + size * i)
-		    fcntl.fcntl(fd, 37, struct.pack("hhlli", fcntl.F_WRLCK, 0, 4096 + size * i, size, 0))
+		    # Somebody may just be asking who lives: wait (F_OFD_SETLKW).
+		    fcntl.fcntl(fd, 38, struct.pack("hhlli", fcntl.F_WRLCK, 0, 4096 + size * i, size, 0))
 		    with open(ledger.replace(f"/{pid}-", f"/{100000 + i}-"), "wb") as out:
 		        out.write(book[:inside] + other + book[inside + 4:])
 		os.pwrite(fd, struct.pack("I", 300), 20)
