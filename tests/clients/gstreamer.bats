@@ -47,7 +47,7 @@ there_and_back=(! cudaupload ! "video/x-raw(memory:CUDAMemory)" ! cudadownload !
 	[ "$(stat -c %s pictures)" -eq $bytes ]
 	mv pictures expected
 	play "${there_and_back[@]}"
-	with="-m 1G"
+	with="-m 1G --fail-on leak"
 	both "${pipeline[@]}"
 	cmp expected pictures
 	[ -z "$(words_of ward)" ]
