@@ -1,24 +1,46 @@
 #!/bin/bash
 # run.sh [FILE.bats ...] - run the tests and count them: `N passed, N failed, N skipped` at the end.
 #
-# Without arguments: the house rules, every unit test and every tests/t/*.bats. Output of what
-# failed is shown, everything else is one line a file. Exit 1 if anything failed.
+# Without arguments: the house rules, every unit test and every tests/t/*.bats. Everything is one
+# line a file; what failed is shown there, and once more, shortly, before the last line. FAILURES names
+# a file to append that to. With RETRY=1 a file in which something failed gets one more run at the end,
+# which counts; that it failed before is still said. Exit 1 if anything failed.
 set -u
 export TOP=${TOP:-$(cd "$(dirname "$0")/.." && pwd)}
 export B=${B:-$TOP/build}
 export CC=${CC:-cc}
 cd "$TOP" || exit 1
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 again=()
 
 # A real driver on this machine must not be met by accident, nor settings of the caller.
 unset LD_PRELOAD LD_LIBRARY_PATH "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+export -n RETRY FAILURES
+log=$(mktemp) failed_log=$(mktemp)
+trap 'rm -f "$log" "$failed_log"' EXIT
+
+failures() { # NAME STATUS: each failed test of the log, with the first lines of what it said
+	local run=
+	[ "${RETRY:-0}" = 1 ] && run=" in its first run"
+	if grep -q '^not ok' "$log"; then
+		awk -v name="$1$run" '
+			/^ok / || /^1\.\./ { left = 0 }
+			/^not ok / { left = 13; print "FAILED " name ": " $0; next }
+			left-- > 0 { print substr($0, 1, 200) }' "$log"
+	else
+		echo "FAILED $1$run: status $2"
+		tail -n 8 "$log" | cut -c 1-200
+	fi
+}
 
 report() { # NAME STATUS PASSED FAILED SKIPPED SECONDS
 	local bad=$4
 	[ "$2" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
-	[ "$bad" -gt 0 ] && cat "$log"
+	[ "$bad" -gt 0 ] && { cat "$log"; failures "$1" "$2" >>"$failed_log"; }
+	if [ "$bad" -gt 0 ] && [ "${RETRY:-0}" = 1 ]; then
+		again+=("$7")
+		echo "$1: $bad failed; run again at the end"
+		return
+	fi
 	printf '%-42s %3d passed %3d failed %3d skipped %4ds\n' "$1" "$3" "$bad" "$5" "$6"
 	passed=$((passed + $3)) failed=$((failed + bad)) skipped=$((skipped + $5))
 }
@@ -26,7 +48,8 @@ report() { # NAME STATUS PASSED FAILED SKIPPED SECONDS
 run_unit() {
 	local start=$SECONDS status=0
 	CMOCKA_MESSAGE_OUTPUT=TAP timeout 300 "$1" >"$log" 2>&1 || status=$?
-	report "${1##*/}" $status "$(grep -c '^ok' "$log")" "$(grep -c '^not ok' "$log")" 0 $((SECONDS - start))
+	report "${1##*/}" $status "$(grep -c '^ok' "$log")" "$(grep -c '^not ok' "$log")" 0 $((SECONDS - start)) \
+		"run_unit $1"
 }
 
 run_bats() {
@@ -34,13 +57,18 @@ run_bats() {
 	timeout 900 bats --tap "$1" >"$log" 2>&1 </dev/null || status=$?
 	skip=$(grep -c '^ok .*# skip' "$log")
 	report "${1#tests/}" $status $(($(grep -c '^ok' "$log") - skip)) "$(grep -c '^not ok' "$log")" \
-		"$skip" $((SECONDS - start))
+		"$skip" $((SECONDS - start)) "run_bats $1"
+}
+
+run_rules() {
+	local start=$SECONDS status=0
+	tests/rules.sh >"$log" 2>&1 || status=$?
+	report "rules.sh" $status "$(grep -c '^ok' "$log")" "$(grep -c '^not ok' "$log")" 0 \
+		$((SECONDS - start)) run_rules
 }
 
 if [ $# -eq 0 ]; then
-	start=$SECONDS status=0
-	tests/rules.sh >"$log" 2>&1 || status=$?
-	report "rules.sh" $status "$(grep -c '^ok' "$log")" "$(grep -c '^not ok' "$log")" 0 $((SECONDS - start))
+	run_rules
 	for unit in "$B"/unit/test_*; do
 		[ -x "$unit" ] && [ ! -d "$unit" ] && case $unit in *.d) ;; *) run_unit "$unit" ;; esac
 	done
@@ -49,6 +77,13 @@ fi
 for file; do
 	[ -e "$file" ] && run_bats "$file"
 done
+RETRY=0
+for run in ${again[@]+"${again[@]}"}; do
+	echo "again: ${run#* }"
+	$run
+done
 echo
+cat "$failed_log"
+[ -z "${FAILURES:-}" ] || cat "$failed_log" >>"$FAILURES"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
