@@ -5,6 +5,9 @@
 # line a file; what failed is shown there, and once more, shortly, before the last line. FAILURES names
 # a file to append that to. With RETRY=1 a file in which something failed gets one more run at the end,
 # which counts; that it failed before is still said. Exit 1 if anything failed.
+#
+# A .bats file with a line "# beside: WHY" only wants the processor: those run one after the other at a low
+# priority beside the rest.
 set -u
 export TOP=${TOP:-$(cd "$(dirname "$0")/.." && pwd)}
 export B=${B:-$TOP/build}
@@ -15,8 +18,8 @@ passed=0 failed=0 skipped=0 again=()
 # A real driver on this machine must not be met by accident, nor settings of the caller.
 unset LD_PRELOAD LD_LIBRARY_PATH "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
 export -n RETRY FAILURES
-log=$(mktemp) failed_log=$(mktemp)
-trap 'rm -f "$log" "$failed_log"' EXIT
+log=$(mktemp) failed_log=$(mktemp) beside=$(mktemp)
+trap 'rm -f "$log" "$failed_log" "$beside"' EXIT
 
 failures() { # NAME STATUS: each failed test of the log, with the first lines of what it said
 	local run=
@@ -74,9 +77,31 @@ if [ $# -eq 0 ]; then
 	done
 	set -- tests/t/*.bats
 fi
+run_beside() { # FILE...: as run_bats for each, in a process of its own; its counters are left in a file
+	renice -n 10 "$BASHPID" >/dev/null
+	trap 'rm -f "$log" "$failed_log"' EXIT
+	log=$(mktemp) failed_log=$(mktemp)
+	for file; do
+		run_bats "$file"
+	done
+	{
+		printf '%s\n' "$passed $failed $skipped" ${again[@]+"${again[@]}"} ""
+		cat "$failed_log"
+	} >"$beside"
+}
+
+mapfile -t long < <([ $# -lt 2 ] || grep -l '^# beside: ' "$@")
+[ ${#long[@]} -eq 0 ] || run_beside "${long[@]}" &
 for file; do
-	[ -e "$file" ] && run_bats "$file"
+	[[ ! -e $file || " ${long[*]} " == *" $file "* ]] || run_bats "$file"
 done
+wait
+exec 3<"$beside"
+while read -r -u 3 p f s && [ -n "$p" ]; do
+	case $p in run_*) again+=("$p $f") ;; *) passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) ;; esac
+done
+cat <&3 >>"$failed_log"
+exec 3<&-
 RETRY=0
 for run in ${again[@]+"${again[@]}"}; do
 	echo "again: ${run#* }"

@@ -61,19 +61,22 @@ $(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) 
 test-programs: all $(apps) $(units) $(model_programs) $(B)/model/hooked $(B)/sim/truth \
 	$(B)/bench/bench $(B)/bench/steps
 
+# Set-up comes first and alone; then every core, unless make was told how many.
+all_cores = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 check: ## install what is missing, build, run every test
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory test-programs
+	@$(MAKE) --no-print-directory $(all_cores) test-programs
 	@B=$(abspath $(B)) CC="$(CC)" tests/run.sh
 
 check-model: ## ten million random calls, the ledger compared after each
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory test-programs
+	@$(MAKE) --no-print-directory $(all_cores) test-programs
 	@B=$(abspath $(B)) tests/model/long.sh
 
 check-clients: ## unmodified CUDA programs, bare and under cuward
 	@tests/setup.sh clients
-	@$(MAKE) --no-print-directory test-programs
+	@$(MAKE) --no-print-directory $(all_cores) test-programs
 	@B=$(abspath $(B)) CC="$(CC)" tests/run.sh tests/clients/*.bats
 
 # Without packages: where LTTng's headers are missing, WITH_LTTNG=0 leaves the provider out.

@@ -3,6 +3,7 @@
 #
 # The emulator does not wipe memory on fork although it says so, and has no process_vm_readv: what needs
 # those is not played here. It walks the pages of a mapping one by one, so addresses are kept few.
+# beside: an emulator.
 
 load guest
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Builds: what must be built again when flags change, without LTTng, with other headers.
+# beside: compiles the whole project several times.
 
 setup() {
 	unset LD_PRELOAD LD_LIBRARY_PATH "${!CUWARD_@}" CUDA_HOME MAKEFLAGS MFLAGS MAKELEVEL CFLAGS LDFLAGS

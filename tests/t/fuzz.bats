@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Fuzz targets, some seconds each: what reads files of others neither crashes nor hangs. FUZZ_SECONDS=600 for longer.
+# beside: fuzzers.
 
 bats_require_minimum_version 1.5.0
 

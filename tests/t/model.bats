@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Random calls, a third of them wrong: after each the ledger must say what the driver knows.
+# beside: random calls.
 
 load guest
 

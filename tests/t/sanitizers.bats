@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The unit tests and threaded programs under AddressSanitizer, UBSan and TSan: not one report.
+# beside: compiles and runs everything three times.
 
 setup_file() {
 	cd "$TOP"
