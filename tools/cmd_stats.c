@@ -2,24 +2,18 @@
  * cmd_stats.c - `cuward stats`: tables of what the processes of a trace did.
  */
 #include <argp.h>
-#include <errno.h>
 #include <locale.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cuward.h"
-#include "format.h"
 #include "traces.h"
-#include "view.h"
+#include "view_output.h"
 
 enum { OPTION_JSON = 256, OPTION_CSV, OPTION_ALL };
 
-enum output { OUTPUT_TERMINAL, OUTPUT_JSON, OUTPUT_CSV };
-
 struct stats {
 	struct traces traces;
-	enum output output;
+	enum view_format format;
 	bool all;
 };
 
@@ -30,13 +24,6 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static void choose_output(struct argp_state *state, struct stats *stats, enum output output)
-{
-	if (stats->output != OUTPUT_TERMINAL && stats->output != output)
-		argp_error(state, "--json and --csv exclude each other");
-	stats->output = output;
-}
-
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
 	struct stats *stats = state->input;
@@ -44,45 +31,31 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	(void)argument;
 	switch (key) {
 	case OPTION_JSON:
-		choose_output(state, stats, OUTPUT_JSON);
+		view_choose_format(state, &stats->format, VIEW_JSON);
 		return 0;
 	case OPTION_CSV:
-		choose_output(state, stats, OUTPUT_CSV);
+		view_choose_format(state, &stats->format, VIEW_CSV);
 		return 0;
 	case OPTION_ALL:
 		stats->all = true;
 		return 0;
-	case ARGP_KEY_ARGS:
-		stats->traces.paths = state->argv + state->next;
-		stats->traces.count = (unsigned)(state->argc - state->next);
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which trace? Name its folder");
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return view_parse_traces(state, key, &stats->traces);
 	}
 }
 
 static int print(const struct stats *stats, const struct model *model,
 	const struct trace_facts *facts)
 {
-	const char *no_color = getenv("NO_COLOR");
-	struct view_style style = { .columns = 100, .unicode = locale_is_utf8(), .all = stats->all,
-		.color = isatty(STDOUT_FILENO) && !(no_color && *no_color) };
-	struct view_doubts doubts = view_doubts(model, facts);
+	struct view_style style = view_style_of_output(stats->all);
 
-	if (stats->output == OUTPUT_JSON)
+	if (stats->format == VIEW_JSON)
 		view_stats_json(stdout, model, facts);
-	else if (stats->output == OUTPUT_CSV)
+	else if (stats->format == VIEW_CSV)
 		view_stats_csv(stdout, model, facts);
 	else
 		view_stats(stdout, model, facts, &style);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		fprintf(stderr, "cuward: cannot write the output: %s\n", strerror(errno));
-		return EXIT_FOUND;
-	}
-	return view_is_doubtful(&doubts) ? EXIT_FOUND : EXIT_FINE;
+	return view_end_output(model, facts);
 }
 
 int cmd_stats(int argc, char **argv)

@@ -7,14 +7,13 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cuward.h"
 #include "format.h"
 #include "traces.h"
-#include "view.h"
+#include "view_output.h"
 #include "view_perfetto.h"
 
 enum {
@@ -27,11 +26,9 @@ enum {
 	OPTION_ALL,
 };
 
-enum output { OUTPUT_TERMINAL, OUTPUT_JSON, OUTPUT_CSV };
-
 struct timeline {
 	struct traces traces;
-	enum output output;
+	enum view_format format;
 	bool all;
 	const char *html, *perfetto; /* files to be written */
 };
@@ -125,23 +122,16 @@ static void parse_pid(struct argp_state *state, const char *text, struct timelin
 	timeline->traces.has_pid = true;
 }
 
-static void choose_output(struct argp_state *state, struct timeline *timeline, enum output output)
-{
-	if (timeline->output != OUTPUT_TERMINAL && timeline->output != output)
-		argp_error(state, "--json and --csv exclude each other");
-	timeline->output = output;
-}
-
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
 	struct timeline *timeline = state->input;
 
 	switch (key) {
 	case OPTION_JSON:
-		choose_output(state, timeline, OUTPUT_JSON);
+		view_choose_format(state, &timeline->format, VIEW_JSON);
 		return 0;
 	case OPTION_CSV:
-		choose_output(state, timeline, OUTPUT_CSV);
+		view_choose_format(state, &timeline->format, VIEW_CSV);
 		return 0;
 	case OPTION_HTML:
 		timeline->html = argument;
@@ -161,55 +151,27 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case OPTION_ALL:
 		timeline->all = true;
 		return 0;
-	case ARGP_KEY_ARGS:
-		timeline->traces.paths = state->argv + state->next;
-		timeline->traces.count = (unsigned)(state->argc - state->next);
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which trace? Name its folder");
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return view_parse_traces(state, key, &timeline->traces);
 	}
 }
 
 /* ---- the work ---- */
 
-static struct view_style style_of_output(const struct timeline *timeline)
-{
-	const char *columns = getenv("COLUMNS"), *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-	struct view_style style = { .columns = 100, .unicode = locale_is_utf8(), .all = timeline->all };
-	bool terminal = isatty(STDOUT_FILENO);
-	struct winsize size;
-	long given = columns ? strtol(columns, NULL, 10) : 0;
-
-	style.color = terminal && !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
-	if (given > 0 && given <= 1000)
-		style.columns = (unsigned)given;
-	else if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
-		style.columns = size.ws_col;
-	return style;
-}
-
 static int print(const struct timeline *timeline, const struct model *model,
 	const struct trace_facts *facts)
 {
-	struct view_style style = style_of_output(timeline);
-	struct view_doubts doubts = view_doubts(model, facts);
+	struct view_style style = view_style_of_output(timeline->all);
 
-	if (timeline->output == OUTPUT_JSON)
+	if (timeline->format == VIEW_JSON)
 		view_json(stdout, model, facts);
-	else if (timeline->output == OUTPUT_CSV)
+	else if (timeline->format == VIEW_CSV)
 		view_csv(stdout, model);
 	else if (timeline->html || timeline->perfetto)
 		view_put_doubts(stderr, model, facts, &style);
 	else
 		view_terminal(stdout, model, facts, &style);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		fprintf(stderr, "cuward: cannot write the output: %s\n", strerror(errno));
-		return EXIT_FOUND;
-	}
-	return view_is_doubtful(&doubts) ? EXIT_FOUND : EXIT_FINE;
+	return view_end_output(model, facts);
 }
 
 /* ---- files ---- */

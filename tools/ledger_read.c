@@ -17,24 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pread_some.h"
+
 /* ---- one file ---- */
-
-/* As much of [offset, offset + bytes) as the file has. */
-static size_t read_at(int fd, void *to, size_t bytes, uint64_t offset)
-{
-	size_t got = 0;
-
-	while (got < bytes) {
-		ssize_t part = pread(fd, (char *)to + got, bytes - got, (off_t)(offset + got));
-
-		if (part < 0 && errno == EINTR)
-			continue;
-		if (part <= 0)
-			break;
-		got += (size_t)part;
-	}
-	return got;
-}
 
 static bool refuse(const char *path, const char *problem, char *why, size_t why_bytes)
 {
@@ -76,7 +61,7 @@ static void *read_part(struct ledger_file *file, int fd, uint64_t offset, size_t
 		*count = there < max ? (size_t)there : max;
 	}
 	part = *count ? calloc(*count, element) : NULL;
-	*count = part ? read_at(fd, part, *count * element, offset) / element : 0;
+	*count = part ? pread_some(fd, part, *count * element, offset) / element : 0;
 	return part;
 }
 
@@ -116,7 +101,7 @@ bool ledger_open(struct ledger_file *file, const char *path, char *why, size_t w
 	file->header = calloc(1, sizeof(*file->header));
 	if (file->path && file->header)
 		problem = header_problem(file->header,
-			read_at(fd, file->header, sizeof(*file->header), 0));
+			pread_some(fd, file->header, sizeof(*file->header), 0));
 	else
 		problem = "no memory left";
 	if (!problem)
@@ -219,11 +204,11 @@ static enum ledger_owner lock_owner(int fd, const struct process_identity *who, 
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)offset,
 		.l_len = sizeof(one) };
 
-	if (read_at(fd, &header, sizeof(header), 0) < sizeof(header) ||
+	if (pread_some(fd, &header, sizeof(header), 0) < sizeof(header) ||
 		header.magic != SLOTS_MAGIC || header.version != CUWARD_LAYOUT_VERSION ||
 		header.slot_bytes != sizeof(one) || slot >= header.slot_count)
 		return OWNER_UNKNOWN;
-	if (read_at(fd, &one, sizeof(one), offset) < sizeof(one))
+	if (pread_some(fd, &one, sizeof(one), offset) < sizeof(one))
 		return OWNER_UNKNOWN;
 	if (one.state != SLOT_TAKEN || !same_image(&one.who, who))
 		return OWNER_DEAD;
@@ -250,7 +235,7 @@ static bool read_stat(uint32_t pid, struct proc_stat *stat)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	got = read_at(fd, text, sizeof(text) - 1, 0);
+	got = pread_some(fd, text, sizeof(text) - 1, 0);
 	close(fd);
 	text[got] = 0;
 	at = strrchr(text, ')');

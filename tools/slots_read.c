@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "need.h"
+#include "pread_some.h"
 #include "state.h"
 
 uint64_t slots_add(uint64_t a, uint64_t b)
@@ -23,29 +24,13 @@ uint64_t slots_add(uint64_t a, uint64_t b)
 
 /* ---- one file ---- */
 
-static size_t read_at(int fd, void *to, size_t bytes, uint64_t offset)
-{
-	size_t got = 0;
-
-	while (got < bytes) {
-		ssize_t part = pread(fd, (char *)to + got, bytes - got, (off_t)(offset + got));
-
-		if (part < 0 && errno == EINTR)
-			continue;
-		if (part <= 0)
-			break;
-		got += (size_t)part;
-	}
-	return got;
-}
-
 static uint64_t boot_number(void)
 {
 	char text[64] = "";
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
 	if (fd >= 0) {
-		text[read_at(fd, text, sizeof(text) - 1, 0)] = '\0';
+		text[pread_some(fd, text, sizeof(text) - 1, 0)] = '\0';
 		close(fd);
 	}
 	return strlen(text) < 36 ? 0 :
@@ -105,7 +90,7 @@ static void read_entries(struct slots_file *file, int fd)
 {
 	uint32_t used = file->header.slots_used < SLOT_COUNT ? file->header.slots_used : SLOT_COUNT;
 	struct slot *slots = need_zeroed(used, sizeof(*slots));
-	size_t there = read_at(fd, slots, used * sizeof(*slots), sizeof(file->header)) / sizeof(*slots);
+	size_t there = pread_some(fd, slots, used * sizeof(*slots), sizeof(file->header)) / sizeof(*slots);
 	bool fresh = file->header.boot == boot_number();
 
 	file->entries = need_zeroed(there, sizeof(*file->entries));
@@ -147,7 +132,7 @@ bool slots_file_open(struct slots_file *file, const char *path, char *why, size_
 		problem = "not a regular file";
 	else
 		problem = header_problem(&file->header,
-			read_at(fd, &file->header, sizeof(file->header), 0));
+			pread_some(fd, &file->header, sizeof(file->header), 0));
 	if (problem) {
 		snprintf(why, why_bytes, "%s: %s", path, problem);
 	} else {
