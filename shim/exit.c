@@ -4,8 +4,10 @@
  * The handler is registered by our constructor through on_exit: handlers run last-in-first-out,
  * and so ours runs after every destructor and atexit handler of the program and its libraries. No
  * driver call here, and no LTTng event either: its library is gone by then. _exit and _Exit skip
- * all handlers, so they are interposed. A vfork child runs them in its parent's memory.
+ * all handlers, so they are interposed. A vfork child runs them in its parent's memory. quick_exit
+ * runs handlers of its own kind and nothing else.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include "growth.h"
 #include "guest.h"
 #include "log.h"
+#include "lookup.h"
 #include "report_file.h"
 #include "report_suppress.h"
 #include "settings.h"
@@ -149,11 +152,48 @@ static void last_handler(int status, void *unused)
 	guest_end(status);
 }
 
+/* libc calls any handler with its argument, and with the status behind it. */
+typedef void quick_handler(void *argument, int status);
+
+static void last_quick_handler(void *unused, int status)
+{
+	(void)unused;
+	guest_end(status);
+}
+
+/* What at_quick_exit calls, a copy of which is in every library and in the program. */
+extern int __cxa_at_quick_exit(quick_handler *handler, void *library);
+
+/*
+ * The first to register is the last to run. A constructor of a library, and what runs before constructors,
+ * may register before ours would, so ours comes with the first of them.
+ */
+static int (*at_quick_exit_behind_us(void))(quick_handler *, void *)
+{
+	static int (*next)(quick_handler *, void *);
+
+	if (!next) {
+		next = lookup_real(RTLD_NEXT, "__cxa_at_quick_exit");
+		if (next)
+			next(last_quick_handler, NULL);
+	}
+	return next;
+}
+
+__attribute__((visibility("default")))
+int __cxa_at_quick_exit(quick_handler *handler, void *library)
+{
+	int (*next)(quick_handler *, void *) = at_quick_exit_behind_us();
+
+	return next ? next(handler, library) : -1;
+}
+
 static __attribute__((constructor)) void remember_start(void)
 {
 	log_remember_stderr();
 	bypass_start();
 	on_exit(last_handler, NULL);
+	at_quick_exit_behind_us();
 }
 
 __attribute__((visibility("default"), noreturn)) void _exit(int status)

@@ -3,6 +3,8 @@
  *
  * The process that is asked for takes 3 allocations of 4096 bytes, frees one and ends; helpers of it
  * take one of 64 KiB. Anything else that is allocated is freed in due order.
+ *
+ * quick_exit runs handlers of its own, and nothing else: quick_frees leaves everything to such handlers.
  */
 #include <cuda.h>
 #include <errno.h>
@@ -143,6 +145,57 @@ static void forked(int then_exit)
 	await(child);
 }
 
+/* Registered before anything else of this program, as a library's constructor may. */
+static CUdeviceptr early, late;
+
+static void quick_free_late(void)
+{
+	must(cuMemFree(late));
+}
+
+static void quick_free_early(void)
+{
+	/* What a handler registers runs next. */
+	if (late)
+		at_quick_exit(quick_free_late);
+	if (early)
+		must(cuMemFree(early));
+}
+
+static void first_of_all(int argc, char **argv, char **env)
+{
+	(void)argc, (void)env;
+	if (argv[1] && !strcmp(argv[1], "quick_frees"))
+		at_quick_exit(quick_free_early);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const before)(int, char **, char **) =
+	first_of_all;
+
+static void quick_frees(void)
+{
+	early = take(4096);
+	late = take(4096);
+	quick_exit(4);
+}
+
+/* The child has no part in CUDA; then one that has. */
+static void quick_forked(void)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		quick_exit(6);
+	await(child);
+	child = fork();
+	if (child == 0) {
+		leak_big();
+		quick_exit(3);
+	}
+	await(child);
+	quick_exit(4);
+}
+
 int main(int argc, char **argv)
 {
 	const char *way = argc > 1 ? argv[1] : "";
@@ -184,6 +237,10 @@ int main(int argc, char **argv)
 		execl(self, self, "leak_big", NULL);
 	else if (!strcmp(way, "quick_exit"))
 		quick_exit(4);
+	else if (!strcmp(way, "quick_frees"))
+		quick_frees();
+	else if (!strcmp(way, "quick_fork"))
+		quick_forked();
 	else if (!strcmp(way, "_exit"))
 		_exit(4);
 	else if (!strcmp(way, "_Exit"))

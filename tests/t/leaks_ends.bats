@@ -48,12 +48,55 @@ two='[["leak",8192,2]]' held='[["killed",8192,2]]' big='[["leak",65536,1]]'
 	ended 5 thread_exit '[["exit",5,'$two',true]]'
 	ended 4 _exit '[["exit",4,'$two',true]]'
 	ended 4 _Exit '[["exit",4,'$two',true]]'
+	ended 4 quick_exit '[["exit",4,'$two',true]]'
 	ended 0 pthread_exit '[["exit",0,[["leak",8192,2],["leak",4096,1]],true]]'
+}
+
+@test "quick_exit: its handlers come first, whoever registered them when" {
+	ended 4 quick_frees '[["exit",4,'$two',true]]'
+	ended 4 quick_fork '[["exit",4,'$two',true],["exit",3,'$big',true]]'
+	# A library registers in its constructor, before any of ours; one that is closed takes its handler along.
+	for name in linked opened; do
+		cc -shared -fPIC -o $name.so -x c - -L"$B/sim" -lcuda <<-END
+			#include <stdlib.h>
+			int cuMemAlloc_v2(unsigned long *, unsigned long), cuMemFree_v2(unsigned long);
+			static unsigned long p;
+			void ${name}_take(void) { if (cuMemAlloc_v2(&p, 4096)) abort(); }
+			static void at_end(void) { if (p && cuMemFree_v2(p)) abort(); }
+			__attribute__((constructor)) static void start(void) { if (at_quick_exit(at_end)) abort(); }
+		END
+	done
+	cat >quick.c <<-'END'
+		#include <dlfcn.h>
+		#include <stdlib.h>
+		int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
+		void linked_take(void);
+		int main(int argc, char **argv)
+		{
+			void *context, *opened = dlopen("./opened.so", RTLD_NOW);
+			if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) abort();
+			linked_take();
+			((void (*)(void))dlsym(opened, "opened_take"))();
+			if (argc > 1) dlclose(opened);
+			quick_exit(9);
+		}
+	END
+	cc -o quick quick.c ./linked.so -L"$B/sim" -lcuda -ldl -Wl,-rpath,"$PWD"
+	LD_LIBRARY_PATH=$B/sim ./quick || [ $? -eq 9 ]
+	for close in "" close; do
+		rm -f r.json
+		! LD_LIBRARY_PATH=$B/sim LD_PRELOAD=$B/libcuward.so CUWARD_LEAK=exit CUWARD_REPORT=$PWD/r.json \
+			./quick $close 2>said
+		cat said r.json
+		# What a closed library left behind is a leak, and said in words too.
+		[ "$(jq -c '.processes[0] | [.ended, .status, .complete, (.leaks | map([.verdict, .bytes]))]' r.json)" = \
+			'["exit",9,true,'"${close:+[[\"leak\",4096]]}$([ -n "$close" ] || echo '[]')"']' ]
+		[ "$(grep -c 'leaked 4 KiB in 1 allocation' said)" -eq "$([ -z "$close" ]; echo $?)" ]
+	done
 }
 
 @test "ends without order: what was held is told by cuward run, and no leak" {
 	killed_alone=yes
-	ended 4 quick_exit '[["exit",4,'$held',false]]' '[]'
 	ended 4 syscall_exit '[["exit",4,'$held',false]]' '[]'
 	ended 134 abort '[["signal",134,'$held',false]]' '[]'
 	for signal in 1 2 9 11 15; do

@@ -44,11 +44,11 @@ value() { jq -c ".processes[0] | $1" "$2"; }
 	[ "$(value '[.image, .devices[0].used_bytes, .memory.device.allocs]' r-*.json)" = "[1,$((1 << 20)),1]" ]
 }
 
-@test "_exit is an orderly end, quick_exit and abort are none" {
+@test "_exit and quick_exit are orderly ends, abort is none" {
 	guest 3 "$play" init device 0 alloc 4M _exit 3
 	[ "$(value '[.ended, .status, .devices[0].used_bytes]' r.json)" = "[\"exit\",3,$((4 << 20))]" ]
 	guest 4 "$play" init device 0 alloc 4M quick_exit 4
-	[ ! -e r.json ]
+	[ "$(value '[.ended, .status, .devices[0].used_bytes]' r.json)" = "[\"exit\",4,$((4 << 20))]" ]
 	guest 134 "$play" init device 0 alloc 4M abort
 	[ ! -e r.json ]
 }
