@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "blocked.h"
 #include "gputime.h"
 #include "traced.h"
 
@@ -70,6 +71,8 @@ static uint64_t batch_volume(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t co
 
 /* How long the others take, their duration says. Known when this is compiled. */
 #define IS_ASYNC(name) (strstr(name, "Async") != NULL)
+/* Work before it that never ends keeps the caller here. */
+#define MAY_WAIT(name) (!IS_ASYNC(name) && strncmp(name, "cuMemcpy", 8) == 0)
 
 #define COPY(name, way, size, stream) \
 	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
@@ -89,7 +92,14 @@ static uint64_t batch_volume(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t co
 	} \
 	CUresult on_##name PARAMS_##name \
 	{ \
-		return (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
+		CUresult cw_result; \
+\
+		if (!MAY_WAIT(#name)) \
+			return (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
+		blocked_open(CALL_##name); \
+		cw_result = (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
+		blocked_close(); \
+		return cw_result; \
 	}
 
 COPY(cuMemcpy, DIRECTION_UNKNOWN, ByteCount, traced_stream(NULL, false))

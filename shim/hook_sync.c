@@ -1,6 +1,7 @@
 /*
  * hook_sync.c - calls that wait for the GPU.
  */
+#include "blocked.h"
 #include "gputime.h"
 #include "pool.h"
 #include "traced.h"
@@ -18,23 +19,6 @@ static __attribute__((noinline)) CUresult traced_sync(enum call call, CUresult r
 	return result;
 }
 
-/* Whoever asks why nothing happens sees that we wait here, and since when. */
-static void wait_open(enum call call)
-{
-	struct ledger_thread *counts = guest_thread()->counts;
-	uint64_t now = guest_realtime_ns();
-
-	counts->sync_call = call;
-	__atomic_store_n(&counts->sync_since_ns, now, __ATOMIC_RELEASE);
-	guest_active(now);
-}
-
-static void wait_close(void)
-{
-	__atomic_store_n(&guest_thread()->counts->sync_since_ns, 0, __ATOMIC_RELEASE);
-	guest_active(guest_realtime_ns());
-}
-
 /* Pools give memory back when somebody waits; where that is charged, look. */
 #define SYNC(name, handle) \
 	CUresult on_##name PARAMS_##name \
@@ -42,9 +26,9 @@ static void wait_close(void)
 		uint64_t cw_began_ns = traced_begin(); \
 		CUresult cw_result; \
 \
-		wait_open(CALL_##name); \
+		blocked_open(CALL_##name); \
 		cw_result = real.name ARGS_##name; \
-		wait_close(); \
+		blocked_close(); \
 		if (unlikely(guest.policy.pools_reserved)) \
 			pool_look_everywhere(); \
 		if (unlikely(cw_began_ns)) \

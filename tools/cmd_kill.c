@@ -7,25 +7,17 @@
 #include <argp.h>
 #include <errno.h>
 #include <locale.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cuward.h"
 #include "format.h"
+#include "pidfd.h"
 #include "policy.h"
 #include "ps.h"
-
-#ifndef SYS_pidfd_send_signal
-#define SYS_pidfd_send_signal 424
-#endif
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 struct order {
 	pid_t pid;
@@ -98,24 +90,17 @@ static bool agreed(void)
 
 /* ---- the end ---- */
 
-static bool ends_within(int fd, uint64_t ns)
-{
-	struct pollfd one = { .fd = fd, .events = POLLIN };
-
-	return poll(&one, 1, ns / 1000000 > INT32_MAX ? INT32_MAX : (int)(ns / 1000000)) == 1;
-}
-
 static int end(int fd, const struct order *order)
 {
-	if (syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) != 0)
+	if (!pidfd_signal(fd, SIGTERM))
 		return fail(errno == EPERM ? EXIT_NO_PERMISSION : EXIT_FOUND, strerror(errno));
-	if (ends_within(fd, order->grace_ns)) {
+	if (pidfd_ends_within(fd, order->grace_ns)) {
 		printf("process %d ended by SIGTERM\n", order->pid);
 		return EXIT_FINE;
 	}
-	if (syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) != 0 && errno != ESRCH)
+	if (!pidfd_signal(fd, SIGKILL) && errno != ESRCH)
 		return fail(EXIT_FOUND, strerror(errno));
-	if (!ends_within(fd, 30000000000))
+	if (!pidfd_ends_within(fd, 30000000000))
 		return fail(EXIT_FOUND, "it does not end, even by SIGKILL: it is stuck in the kernel");
 	printf("process %d ended by SIGKILL, %s after SIGTERM\n", order->pid, format_ns(order->grace_ns));
 	return EXIT_FINE;
@@ -123,7 +108,7 @@ static int end(int fd, const struct order *order)
 
 static int kill_it(const struct order *order)
 {
-	int fd = (int)syscall(SYS_pidfd_open, order->pid, 0);
+	int fd = pidfd_of(order->pid);
 	const struct box_process *process;
 	struct box box;
 	int status;

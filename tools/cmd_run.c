@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cuward.h"
+#include "policy.h"
 #include "run.h"
 
 enum {
@@ -25,6 +26,10 @@ enum {
 	OPTION_ERROR_EXITCODE,
 	OPTION_TRACE,
 	OPTION_REPORT,
+	OPTION_STALL,
+	OPTION_IDLE,
+	OPTION_ON_STALL,
+	OPTION_ON_IDLE,
 	OPTION_LABEL,
 	OPTION_SIM,
 	OPTION_DRY_RUN,
@@ -47,8 +52,13 @@ static const struct argp_option options[] = {
 	{ "stack", OPTION_STACK, "none|addr|native|python|full", 0,
 	  "how much of the call site is kept (default addr; full under --leak)", 2 },
 	{ "fail-on", OPTION_FAIL_ON, "LIST", 0,
-	  "leak, leak:SIZE, denied: exit with 23 or 25 where the command succeeded", 2 },
-	{ "error-exitcode", OPTION_ERROR_EXITCODE, "N", 0, "exit with N instead of 23 or 25", 2 },
+	  "leak, leak:SIZE, denied, stall, idle: exit with 23, 25 or 24 where the command succeeded", 2 },
+	{ "error-exitcode", OPTION_ERROR_EXITCODE, "N", 0, "exit with N instead of 23, 25 or 24", 2 },
+	{ "stall", OPTION_STALL, "T", 0, "look for processes that wait for the GPU for so long", 3 },
+	{ "idle", OPTION_IDLE, "T", 0, "look for processes that hold memory and do nothing for so long", 3 },
+	{ "on-stall", OPTION_ON_STALL, "warn|term", 0,
+	  "what is done about it: a sentence (default), or SIGTERM and, 10 s later, SIGKILL", 3 },
+	{ "on-idle", OPTION_ON_IDLE, "warn|term", 0, "the same for --idle", 3 },
 	{ "trace", OPTION_TRACE, "DIR", OPTION_ARG_OPTIONAL,
 	  "record an LTTng trace of the command and its children", 3 },
 	{ "gpu-time", OPTION_GPU_TIME, "N", OPTION_ARG_OPTIONAL,
@@ -67,8 +77,8 @@ static const struct argp_option options[] = {
 static const char doc[] =
 	"Run COMMAND under GPU memory limits, with leak check and trace.\v"
 	"Exit status: the command's own; 128+N when signal N ended it; where it succeeded but "
-	"--fail-on asked, 23 for a leak and 25 for a refusal; 125 when cuward failed, 126 when the "
-	"command cannot be executed, 127 when it is not found.";
+	"--fail-on asked, 23 for a leak, 25 for a refusal and 24 for who stalled or idled; 125 when "
+	"cuward failed, 126 when the command cannot be executed, 127 when it is not found.";
 
 /* ---- options ---- */
 
@@ -105,6 +115,20 @@ static int parse_exitcode(struct argp_state *state, const char *text)
 	return (int)number;
 }
 
+static void parse_watch(struct argp_state *state, struct run *run, int key, const char *text)
+{
+	bool stall = key == OPTION_STALL || key == OPTION_ON_STALL;
+	struct run_watch_order *order = &run->watch.orders[stall ? WATCH_STALL : WATCH_IDLE];
+
+	if (key == OPTION_ON_STALL || key == OPTION_ON_IDLE) {
+		order->terminate = strcmp(text, "term") == 0;
+		if (!order->terminate && strcmp(text, "warn") != 0)
+			argp_error(state, "'%s' is neither warn nor term", text);
+	} else if (!policy_duration(text, &order->ns) || order->ns < 100000000) {
+		argp_error(state, "'%s' is no time from 0.1s on, as in 90s, 10m, 2h", text);
+	}
+}
+
 /* Options whose text is a setting. */
 static int setting_of(int key)
 {
@@ -136,6 +160,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case 'q': set_value(run, SETTING_log, "off"); break;
 	case 'v': be_verbose(run); break;
 	case OPTION_LABEL: add_label(run, text); break;
+	case OPTION_STALL:
+	case OPTION_IDLE:
+	case OPTION_ON_STALL:
+	case OPTION_ON_IDLE: parse_watch(state, run, key, text); break;
 	case OPTION_ERROR_EXITCODE: run->error_exitcode = parse_exitcode(state, text); break;
 	case OPTION_TRACE: run->trace_to = text ? text : ""; break;
 	case OPTION_SIM: run->sim = text ? text : ""; break;

@@ -64,8 +64,10 @@ static void read_thread(struct ledger_peek *peek, const struct ledger_thread *th
 {
 	uint64_t calls = 0;
 
-	for (unsigned i = 0; i < LEDGER_CALLS_MAX; i++)
+	for (unsigned i = 0; i < LEDGER_CALLS_MAX; i++) {
 		calls = slots_add(calls, thread->calls[i].count);
+		peek->by_call[i] = slots_add(peek->by_call[i], thread->calls[i].count);
+	}
 	peek->calls = slots_add(peek->calls, calls);
 	if (thread->sync_since_ns && (!peek->sync_since_ns || thread->sync_since_ns < peek->sync_since_ns)) {
 		peek->sync_since_ns = thread->sync_since_ns;
@@ -79,6 +81,7 @@ static bool read_threads(struct ledger_peek *peek, int fd, uint32_t count)
 	static struct ledger_thread thread;
 
 	peek->calls = peek->sync_since_ns = 0;
+	memset(peek->by_call, 0, sizeof(peek->by_call));
 	for (uint32_t i = 0; i < count; i++) {
 		if (!read_all(fd, &thread, sizeof(thread),
 			(off_t)(LEDGER_THREADS_OFFSET + i * sizeof(thread))))

@@ -8,6 +8,7 @@
  *	run_folder.c       where its processes leave their ledgers
  *	run_program.c      can this command be watched at all?
  *	run_child.c        start it, forward signals, wait for it
+ *	run_watch.c        look at its processes meanwhile: who is stalled, who is idle?
  *	run_report.c       what its processes left: JSON report, --fail-on
  *	run_summary.c      the same for people
  */
@@ -54,6 +55,36 @@ struct run_value {
 	const char *source; /* "command line", "environment", "default" */
 };
 
+/* --stall and --idle. */
+enum run_watch_for { WATCH_STALL, WATCH_IDLE, WATCH_COUNT };
+
+struct run_watch_order {
+	uint64_t ns; /* 0: nobody looks */
+	bool terminate;
+	bool fail; /* --fail-on */
+};
+
+/* A process that was found so. */
+struct run_watch_found {
+	enum run_watch_for what;
+	struct process_identity who;
+	uint64_t since_ns; /* CLOCK_REALTIME */
+	uint64_t for_ns;
+	uint64_t held_bytes;
+	unsigned call; /* it is in, or made most of late; LEDGER_CALLS_MAX unknown */
+	bool terminated; /* by us */
+};
+
+#define WATCH_FOUND_MAX 64u
+
+struct run_watch {
+	struct run_watch_order orders[WATCH_COUNT];
+	uint64_t count; /* found */
+	bool failed[WATCH_COUNT];
+	bool terminated; /* somebody, by us */
+	struct run_watch_found found[WATCH_FOUND_MAX]; /* the first ones */
+};
+
 struct run {
 	struct run_value values[SETTING_COUNT];
 	const char *trace_to; /* --trace: folder, "" a new one here, NULL no trace */
@@ -84,6 +115,7 @@ struct run {
 	int status; /* of the command as a shell would say it */
 	int signal; /* that ended it, 0 none */
 	struct session session;
+	struct run_watch watch;
 	bool tracing;
 	char trace_dir[PATH_MAX];
 	struct session_result trace;
@@ -124,6 +156,13 @@ void run_child_guard_descriptors(void); /* first of all */
 void run_child_block(void);             /* from here on signals are meant for the command */
 int run_child_start(struct run *run);
 void run_child_wait(struct run *run);
+
+/* run_watch.c */
+void run_watch_read(struct run *run); /* once --fail-on is known */
+const char *run_watch_word(enum run_watch_for what);
+uint64_t run_watch_period(const struct run *run); /* 0: nobody looks */
+void run_watch_look(struct run *run);
+void run_watch_end(struct run *run); /* the command ended: see to the end of those we ended */
 
 /* run_report.c: the exit status of cuward run. */
 int run_report(struct run *run);

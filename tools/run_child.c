@@ -117,11 +117,25 @@ static void forward(const struct run *run, const siginfo_t *info)
 		kill(run->child, info->si_signo);
 }
 
+/* The next signal; false: none came within so long. 0 is for ever. */
+static bool next_signal(siginfo_t *info, uint64_t ns)
+{
+	struct timespec time = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+
+	return (ns ? sigtimedwait(&waited, info, &time) : sigwaitinfo(&waited, info)) > 0;
+}
+
 void run_child_wait(struct run *run)
 {
+	uint64_t period = run_watch_period(run);
 	siginfo_t info;
 
-	while (!reap(run))
-		if (sigwaitinfo(&waited, &info) > 0 && info.si_signo != SIGCHLD)
+	while (!reap(run)) {
+		if (next_signal(&info, period) && info.si_signo != SIGCHLD)
 			forward(run, &info);
+		if (period)
+			run_watch_look(run);
+	}
+	if (period)
+		run_watch_end(run);
 }

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "format.h"
 #include "libraries.h"
 #include "limit.h"
 #include "state.h"
@@ -218,6 +219,11 @@ void run_environment_print(const struct run *run)
 		if (run->values[i].text && i != SETTING_memory && i != SETTING_job_memory)
 			printf("%s: %s  (%s)\n", run_setting_option(i), run->values[i].text,
 				run->values[i].source);
+	for (enum run_watch_for what = 0; what < WATCH_COUNT; what++)
+		if (run->watch.orders[what].ns)
+			printf("--%s: %s, then %s\n", run_watch_word(what),
+				format_ns(run->watch.orders[what].ns),
+				run->watch.orders[what].terminate ? "term" : "warn");
 	printf("environment:\n");
 	for (unsigned i = 0; i < change_count; i++)
 		if (changes[i].value)

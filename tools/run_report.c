@@ -4,10 +4,12 @@
 #include "run.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "json.h"
 #include "report_leaks.h"
 #include "symbols.h"
@@ -158,25 +160,47 @@ static void end_trace(struct run *run, struct ledger_list *list)
 
 /* ---- --fail-on ---- */
 
-/* What --fail-on found, NULL if it found nothing or need not look. */
-static const char *failed_on(const struct run *run, const struct run_sums *sums)
+/* Whom we ended did not fail by himself; a shell that ran him passes his status on. */
+static bool ended_by_watch(const struct run *run)
 {
-	if (run->status != 0)
-		return NULL;
-	if (sums->leaked > 0 && sums->leaked_bytes >= run->fail_leak_bytes)
-		return "leak";
-	return run->fail_denied && sums->denied > 0 ? "denied" : NULL;
+	return run->watch.terminated && (run->status == 128 + SIGTERM || run->status == 128 + SIGKILL);
+}
+
+static bool watch_failed(const struct run *run, enum run_watch_for what)
+{
+	return run->watch.orders[what].fail && run->watch.failed[what];
+}
+
+/* What --fail-on found, 0 if it found nothing or need not look; its name in *word. */
+static int failed_on(const struct run *run, const struct run_sums *sums, const char **word)
+{
+	enum run_watch_for what = watch_failed(run, WATCH_STALL) ? WATCH_STALL : WATCH_IDLE;
+
+	*word = NULL;
+	if (run->status != 0 && !ended_by_watch(run))
+		return 0;
+	if (run->status == 0 && sums->leaked > 0 && sums->leaked_bytes >= run->fail_leak_bytes) {
+		*word = "leak";
+		return EXIT_LEAK;
+	}
+	if (run->status == 0 && run->fail_denied && sums->denied > 0) {
+		*word = "denied";
+		return EXIT_DENIED;
+	}
+	if (!watch_failed(run, what))
+		return 0;
+	*word = run_watch_word(what);
+	return EXIT_STALLED;
 }
 
 static int exit_status(const struct run *run, const struct run_sums *sums)
 {
-	const char *failed = failed_on(run, sums);
+	const char *word;
+	int failed = failed_on(run, sums, &word);
 
 	if (!failed)
 		return run->status;
-	if (run->error_exitcode)
-		return run->error_exitcode;
-	return strcmp(failed, "leak") == 0 ? EXIT_LEAK : EXIT_DENIED;
+	return run->error_exitcode ? run->error_exitcode : failed;
 }
 
 /* ---- JSON ---- */
@@ -222,10 +246,35 @@ static void put_trace(struct json *json, const struct run *run)
 	json_close(json, '}');
 }
 
+/* What --stall and --idle found. */
+static void put_watch(struct json *json, const struct run *run)
+{
+	const struct run_watch *watch = &run->watch;
+
+	json_open(json, "watch", '[');
+	for (unsigned i = 0; i < WATCH_FOUND_MAX && i < watch->count; i++) {
+		const struct run_watch_found *found = &watch->found[i];
+
+		json_open_flat(json, NULL, '{');
+		json_string(json, "what", run_watch_word(found->what));
+		json_number(json, "pid", found->who.pid);
+		json_string(json, "command", found->who.command);
+		json_time(json, "since", found->since_ns);
+		json_number(json, "for_ns", found->for_ns);
+		json_number(json, "held_bytes", found->held_bytes);
+		json_string(json, "call", call_name(found->call));
+		json_bool(json, "terminated", found->terminated);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+	json_number(json, "watch_count", watch->count);
+}
+
 static void put_run(struct json *json, const struct run *run, const struct run_sums *sums)
 {
-	const char *failed = failed_on(run, sums);
+	const char *failed;
 
+	failed_on(run, sums, &failed);
 	json_open(json, "run", '{');
 	json_string(json, "version", CUWARD_VERSION);
 	json_number(json, "pid", (uint64_t)getpid());
@@ -249,6 +298,7 @@ static void put_run(struct json *json, const struct run *run, const struct run_s
 	json_number(json, "denied", sums->denied);
 	put_settings(json, run);
 	put_suppressions(json, run);
+	put_watch(json, run);
 	put_trace(json, run);
 	json_close(json, '}');
 }

@@ -228,6 +228,11 @@ static int check_fail_item(struct run *run, enum run_setting setting, const char
 {
 	char problem[128];
 
+	for (enum run_watch_for what = 0; what < WATCH_COUNT; what++)
+		if (strcmp(item, run_watch_word(what)) == 0) {
+			run->watch.orders[what].fail = true;
+			return 0;
+		}
 	if (strcmp(item, "leak") == 0) {
 		run->fail_leak_bytes = 1;
 		return 0;
@@ -238,9 +243,8 @@ static int check_fail_item(struct run *run, enum run_setting setting, const char
 		run->fail_denied = true;
 		return 0;
 	}
-	snprintf(problem, sizeof(problem), strcmp(item, "stall") == 0 || strcmp(item, "idle") == 0 ?
-		"'%.64s' is not supported by this version" :
-		"'%.64s' is neither leak, leak:SIZE nor denied", item);
+	snprintf(problem, sizeof(problem), "'%.64s' is neither leak, leak:SIZE, denied, stall nor idle",
+		item);
 	return refuse(run, setting, problem);
 }
 
@@ -332,5 +336,6 @@ int run_settings_read(struct run *run)
 			return EXIT_CUWARD;
 	}
 	choose_stack(run);
+	run_watch_read(run);
 	return run_policy_read(why, sizeof(why)) ? 0 : run_fail("%s", why);
 }

@@ -3,15 +3,14 @@
  */
 #include "why.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "calls.h"
 #include "format.h"
+#include "proc_state.h"
 #include "ps.h"
 
 static const struct {
@@ -26,29 +25,6 @@ static const struct {
 const char *why_word(enum why_verdict verdict) { return verdicts[verdict].word; }
 const char *why_meaning(enum why_verdict verdict) { return verdicts[verdict].meaning; }
 bool why_is_fault(enum why_verdict verdict) { return verdicts[verdict].fault; }
-
-/* ---- what the kernel says ---- */
-
-struct proc {
-	char state;
-	unsigned parent;
-};
-
-static bool read_proc(pid_t pid, struct proc *proc)
-{
-	char path[64], text[1024], *at;
-	ssize_t got;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	got = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[got > 0 ? got : 0] = '\0';
-	at = strrchr(text, ')');
-	return at && sscanf(at + 1, " %c %u", &proc->state, &proc->parent) == 2;
-}
 
 /* ---- one process ---- */
 
@@ -127,13 +103,13 @@ static void tell_growth(const struct telling *t)
 
 static void tell_kin(const struct telling *t)
 {
-	struct proc proc;
+	struct proc_state proc;
 	const struct process_identity *who = t->process->who;
 
-	if (!read_proc(t->process->pid, &proc))
+	if (!proc_state(t->process->pid, &proc))
 		return;
-	if (proc.state == 'T' || proc.state == 't')
-		say(t, WHY_STOPPED, "its state is %c; `kill -CONT %d` lets it go on", proc.state,
+	if (proc.stopped)
+		say(t, WHY_STOPPED, "its state is %c; `kill -CONT %d` lets it go on", proc.letter,
 			t->process->pid);
 	/* What it called its parent is a pid of its own namespace. */
 	if (who->pid_ns == ledger_own_pid_ns() && who->ppid && proc.parent != who->ppid)

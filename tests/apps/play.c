@@ -3,7 +3,7 @@
  * play.c - a CUDA program that does what its arguments say, one after the other.
  *
  *	init  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
- *	info TOTAL/FREE  launch KERNEL  launches MS  sync  churn MS  grow MS
+ *	info TOTAL/FREE  launch KERNEL  launches MS  sync  copy  churn MS  grow MS
  *	sleep MS  sh COMMAND  chdir FOLDER  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
  *	fork ( ... )  wait  exec PROGRAM ARG...
  *
@@ -11,7 +11,8 @@
  * `fork (` lets a child do what stands up to the `)`, after which the child ends like the others.
  * A CUDA call that fails ends the program with status 99, except after `refused`, which wants error
  * 2 (out of memory); so does `info` with other sizes than cuMemGetInfo tells. launches, churn and grow go on for so long: launching,
- * allocating and freeing, allocating alone. It finds the driver as the CUDA runtime does.
+ * allocating and freeing, allocating alone. copy copies out of the first
+ * allocation, and waits for the GPU. It finds the driver as the CUDA runtime does.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -203,10 +204,14 @@ static void info(const char *sizes)
 
 static int plain(const char *word)
 {
+	uint64_t copied;
+
 	if (strcmp(word, "init") == 0)
 		need(word, find("cuInit")(0));
 	else if (strcmp(word, "sync") == 0)
 		need(word, find("cuCtxSynchronize")());
+	else if (strcmp(word, "copy") == 0)
+		need(word, find("cuMemcpyDtoH_v2")(&copied, allocations[0].handle, sizeof(copied)));
 	else if (strcmp(word, "freeall") == 0)
 		for (int i = 0; i < count; i++)
 			give_back(i);

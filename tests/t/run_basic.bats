@@ -239,7 +239,7 @@ program() { # NAME: a C program from stdin
 	bad "'refuse' is not one of its values" --on-limit refuse
 	bad "'slowly' is not one of its values" --leak slowly
 	bad "'deep' is not one of its values" --stack deep
-	bad "'stall' is not supported" --fail-on leak,stall
+	bad "'hang' is neither leak" --fail-on leak,hang
 	bad "'leek' is neither" --fail-on leek
 	bad "'' is neither" --fail-on leak,
 	bad "takes a size" --fail-on leak:50%

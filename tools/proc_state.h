@@ -1,0 +1,21 @@
+/*
+ * proc_state.h - what the kernel says a process is doing.
+ */
+#ifndef PROC_STATE_H
+#define PROC_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct proc_state {
+	char letter;  /* R, S, D, T, ... */
+	bool stopped; /* by a signal or a debugger */
+	unsigned parent;
+	uint64_t start_ticks;
+};
+
+/* False: there is no such process, or it cannot be seen. */
+bool proc_state(pid_t pid, struct proc_state *state);
+
+#endif
