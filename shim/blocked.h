@@ -1,5 +1,5 @@
 /*
- * blocked.h - calls that wait for the GPU: whoever asks why nothing happens sees in which, and since when.
+ * blocked.h - calls that wait for the GPU: whoever asks why nothing happens sees which, since when.
  */
 #ifndef CUWARD_BLOCKED_H
 #define CUWARD_BLOCKED_H

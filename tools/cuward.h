@@ -20,8 +20,10 @@
 	X(leaks, "the leaks of a report in another form, or against an earlier report") \
 	X(limit, "limits of running processes, and where each comes from") \
 	X(mark, "name this moment in a process that runs with --leak marks") \
+	X(pause, "stop a process or a job that uses the GPU, until it is resumed") \
 	X(preflight, "") \
 	X(ps, "who holds GPU memory here, against which limit, and who is idle") \
+	X(resume, "let a stopped process or job go on") \
 	X(run, "run a command under limits, leak check and trace") \
 	X(stats, "tables of a trace: processes, devices, kernels, calls, copies, memory") \
 	X(timeline, "what the processes of a trace did on the GPUs, over time") \
