@@ -165,8 +165,8 @@ static void last_quick_handler(void *unused, int status)
 extern int __cxa_at_quick_exit(quick_handler *handler, void *library);
 
 /*
- * The first to register is the last to run. A constructor of a library, and what runs before constructors,
- * may register before ours would, so ours comes with the first of them.
+ * The first to register is the last to run. Constructors of libraries, and what runs before those, may
+ * register before ours would, so ours comes with the first of them.
  */
 static int (*at_quick_exit_behind_us(void))(quick_handler *, void *)
 {

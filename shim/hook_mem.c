@@ -2,6 +2,7 @@
  * hook_mem.c - linear, pitched, managed and pinned memory, and its frees.
  */
 #include "grant.h"
+#include "ledger.h"
 
 CUresult on_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
@@ -34,30 +35,65 @@ static uint64_t pitched_bytes(uint64_t pitch, uint64_t height)
 }
 
 /*
- * How far the driver pads rows, as learnt from its answers: a power of two, 0 before the first. With
- * it the size is known before the call, so that not even for a moment more is had than allowed.
+ * How far the driver pads rows, as learnt from its answers: to a power of two, 1 << least at least and
+ * most 1 << most. The least is asked for before the call, so that nothing is refused that would fit; the
+ * most is in the ledger while the call is under way, as the process may be killed there.
  */
-static uint32_t pitch_unit;
+struct padding {
+	uint8_t least;
+	uint8_t most;
+};
 
-#define PITCH_UNIT_MOST 65536u
+#define PADDING_MOST 16
+static struct padding padding = { 0, PADDING_MOST };
 
-static uint64_t pitch_expected(uint64_t width)
+static struct padding padding_known(void)
 {
-	uint64_t unit = __atomic_load_n(&pitch_unit, __ATOMIC_RELAXED);
+	struct padding known;
 
-	return unit && width <= UINT64_MAX - unit ? (width + unit - 1) & ~(unit - 1) : width;
+	__atomic_load(&padding, &known, __ATOMIC_RELAXED);
+	return known;
 }
 
-/* A width that needs no padding says nothing. */
-static void pitch_learn(uint64_t width, uint64_t pitch)
+static uint64_t padded(uint64_t width, unsigned power)
 {
-	uint32_t unit = 1;
+	uint64_t below = (1ull << power) - 1;
 
-	if (pitch == pitch_expected(width) || pitch == width)
+	return width <= UINT64_MAX - below ? (width + below) & ~below : UINT64_MAX;
+}
+
+static void padding_learn(uint64_t width, uint64_t pitch)
+{
+	struct padding known = padding_known();
+	struct padding now = { 0, 0 };
+
+	if (known.least == known.most && padded(width, known.most) == pitch)
 		return;
-	while (unit < PITCH_UNIT_MOST && ((width + unit - 1) & ~(uint64_t)(unit - 1)) < pitch)
-		unit *= 2;
-	__atomic_store_n(&pitch_unit, unit, __ATOMIC_RELAXED);
+	while (now.least < PADDING_MOST && padded(width, now.least) < pitch)
+		now.least++;
+	now.most = now.least;
+	while (now.most < PADDING_MOST && padded(width, now.most + 1) <= pitch)
+		now.most++;
+	if (padded(width, now.least) != pitch) /* not to a power of two: nothing is known */
+		now = (struct padding){ 0, PADDING_MOST };
+	else if (known.least <= now.most && now.least <= known.most)
+		now = (struct padding){ known.least > now.least ? known.least : now.least,
+			known.most < now.most ? known.most : now.most };
+	__atomic_store(&padding, &now, __ATOMIC_RELAXED);
+}
+
+static uint64_t pitched_least(uint64_t width, uint64_t height)
+{
+	return pitched_bytes(padded(width, padding_known().least), height);
+}
+
+/* What is in flight for whoever reads the ledger, until grant_resize() tells what it was. */
+static void announce_most(const struct grant *grant, uint64_t width, uint64_t height)
+{
+	uint64_t bytes = pitched_bytes(padded(width, padding_known().most), height);
+
+	if (grant->record != LEDGER_NO_RECORD && bytes != UINT64_MAX) /* no memory has that size */
+		__atomic_store_n(&ledger_record(grant->record)->bytes, bytes, __ATOMIC_RELAXED);
 }
 
 /* What was not foreseen is known afterwards; what breaks the limit then is freed again. */
@@ -68,14 +104,15 @@ static void pitch_learn(uint64_t width, uint64_t pitch)
 		__typeof__(*dptr) cw_pointer = 0; \
 		__typeof__(*pPitch) cw_pitch = 0; \
 		CUresult cw_result = grant_open(&cw_grant, KIND_DEVICE, \
-			pitched_bytes(pitch_expected(WidthInBytes), Height)); \
+			pitched_least(WidthInBytes, Height)); \
 \
 		if (cw_result != CUDA_SUCCESS) \
 			return cw_result; \
+		announce_most(&cw_grant, WidthInBytes, Height); \
 		cw_result = real.name(dptr ? &cw_pointer : NULL, pPitch ? &cw_pitch : NULL, \
 			WidthInBytes, Height, ElementSizeBytes); \
 		if (cw_result == CUDA_SUCCESS) \
-			pitch_learn(WidthInBytes, cw_pitch); \
+			padding_learn(WidthInBytes, cw_pitch); \
 		if (cw_result == CUDA_SUCCESS && \
 			!grant_resize(&cw_grant, pitched_bytes(cw_pitch, Height))) { \
 			real.free_by(cw_pointer); \

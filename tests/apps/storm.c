@@ -2,6 +2,7 @@
  * storm.c - random allocations and frees.
  *
  *	storm kill SEED        four threads at it until SIGKILL comes from within, at a random moment
+ *	storm pitch WIDTH...   rows of each width, ten a time; the last by another call than those before
  *	storm known SEED FILE  one thread; what is live at the end is written to FILE as lines of
  *	                       FUNCTION KIND COUNT BYTES; then a random kind of end, whose name is the
  *	                       first line
@@ -49,6 +50,7 @@ static void *at_work(void *seed)
 	uint64_t random = (uint64_t)(uintptr_t)seed;
 	CUdeviceptr slots[SLOTS] = { 0 };
 	int async[SLOTS] = { 0 };
+	size_t pitch;
 
 	must(cuCtxSetCurrent(context));
 	for (;;) {
@@ -65,6 +67,8 @@ static void *at_work(void *seed)
 			continue;
 		if (async[i])
 			must(cuMemAllocAsync(&slots[i], bytes, CU_STREAM_PER_THREAD));
+		else if (next(&random) % 3 == 0)
+			must(cuMemAllocPitch(&slots[i], &pitch, bytes / 20 + 1, next(&random) % 20 + 1, 4));
 		else
 			must(cuMemAlloc(&slots[i], bytes));
 	}
@@ -84,6 +88,24 @@ static void until_killed(uint64_t seed)
 	nanosleep(&moment, NULL);
 	kill(getpid(), SIGKILL);
 	pause();
+}
+
+/* ---- rows ---- */
+
+/* The first ABI, which the header hides. */
+extern CUresult take_narrow(unsigned *pointer, unsigned *pitch, unsigned width, unsigned height,
+	unsigned element) __asm__("cuMemAllocPitch");
+
+static void in_rows(int count, char **widths)
+{
+	unsigned narrow, narrow_pitch;
+	CUdeviceptr pointer;
+	size_t pitch;
+
+	start();
+	for (int i = 0; i < count - 1; i++)
+		must(take_narrow(&narrow, &narrow_pitch, atoi(widths[i]), 10, 4));
+	must(cuMemAllocPitch(&pointer, &pitch, atoi(widths[count - 1]), 10, 4));
 }
 
 /* ---- with known truth ---- */
@@ -258,6 +280,8 @@ int main(int argc, char **argv)
 		return 2;
 	if (!strcmp(argv[1], "kill"))
 		until_killed(strtoul(argv[2], NULL, 10));
+	else if (!strcmp(argv[1], "pitch"))
+		in_rows(argc - 2, argv + 2);
 	else if (argc > 3)
 		with_known_truth(strtoul(argv[2], NULL, 10), argv[3]);
 	return 0;

@@ -35,7 +35,7 @@ static bool watching;   /* a knob wants to see every call, */
 static bool controlled; /* or a test does */
 static _Atomic bool held; /* the process is locked for a checkpoint */
 static struct fault *faults;
-static uint64_t *delays;
+static uint64_t *delays, *return_delays;
 
 /* The answer to a call before cuInit, where that is not 3; -1: works. */
 static const short before_init[CALLS] = {
@@ -127,23 +127,23 @@ static void read_faults(const char *list)
 	}
 }
 
-static void read_delays(void)
+static uint64_t *read_delays(const char *knob)
 {
+	uint64_t *table = strcmp(knob, "0") ? calloc(CALLS, sizeof(*table)) : NULL;
 	int i;
 
-	if (!strcmp(knobs.call_delay_ns, "0"))
-		return;
-	delays = calloc(CALLS, sizeof(*delays));
-	for (i = 0; delays && i < CALLS; i++)
-		delays[i] = knobs_by_name(knobs.call_delay_ns, sim_call_names[i], 0);
+	for (i = 0; table && i < CALLS; i++)
+		table[i] = knobs_by_name(knob, sim_call_names[i], 0);
+	return table;
 }
 
 static void __attribute__((constructor)) load(void)
 {
 	knobs_read();
 	read_faults(knobs.fault);
-	read_delays();
-	watching = faults || delays || knobs.reenter || *knobs.call_log;
+	delays = read_delays(knobs.call_delay_ns);
+	return_delays = read_delays(knobs.return_delay_ns);
+	watching = faults || delays || return_delays || knobs.reenter || *knobs.call_log;
 }
 
 static void __attribute__((destructor)) unload(void)
@@ -312,6 +312,8 @@ void sim_leave(enum call call, CUresult result, const void *caller)
 	ssize_t written;
 	int fd, length;
 
+	if (return_delays)
+		delay(return_delays[call]);
 	if (!*knobs.call_log)
 		return;
 	length = snprintf(line, sizeof(line), "%d %d %s %d %s\n", (int)getpid(),

@@ -22,6 +22,7 @@
 	X(text, copy_gbps, "COPY_GBPS", "0") \
 	X(number, clock_ppm, "CLOCK_PPM", "0") \
 	X(text, call_delay_ns, "CALL_DELAY_NS", "0") \
+	X(text, return_delay_ns, "RETURN_DELAY_NS", "0") \
 	X(text, reuse, "REUSE", "immediate") \
 	X(text, handles, "HANDLES", "late") \
 	X(text, fault, "FAULT", "") \

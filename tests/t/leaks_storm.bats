@@ -40,6 +40,34 @@ teardown() {
 	[ "$inexact" -gt 0 ]
 }
 
+@test "killed between the driver's work and its answer, which alone tells how rows are padded" {
+	# What the rows before needed says nothing, something, or the wrong thing about the last.
+	for widths in 100 "512 100" "100 700" "500 100" "100 70000"; do
+		rm -f r.json truth pid
+		rows=0
+		for width in $widths; do rows=$((rows + (width + 511) / 512 * 5120)); done
+		last=$(((${widths##* } + 511) / 512 * 5120))
+		export CUWARD_SIM_TRUTH=$PWD/truth CUWARD_SIM_RETURN_DELAY_NS=cuMemAllocPitch_v2=60000000000
+		"$B/cuward" run -q --sim --report r.json sh -c 'echo $$ >pid; exec "$@"' - \
+			"$B/apps/storm" pitch $widths &
+		for i in $(seq 600); do
+			[ "$("$B/sim/truth" truth process.0.device.0.requested 2>/dev/null)" = $rows ] && break
+			sleep 0.05
+		done
+		kill -9 "$(cat pid)"
+		status=0
+		wait $! || status=$?
+		[ "$status" -eq 137 ]
+		said=$(jq -c '.processes[0] | [.memory.device.live_bytes, .in_flight.allocs]' r.json)
+		flying=$(jq '.processes[0].in_flight.bytes' r.json)
+		echo "$widths: live and in flight $said, $flying bytes; in truth $last"
+		[ "$said" = "[$((rows - last)),1]" ]
+		[ "$last" -le "$flying" ]
+		# Once the padding is known it is not guessed.
+		[ "$widths" != "100 700" ] || [ "$flying" -eq "$last" ]
+	done
+}
+
 @test "random programs with a known truth: verdicts are exact" {
 	for n in $(seq $((seed + 1)) $((seed + ${STORMS:-20}))); do
 		rm -f r.json known
