@@ -273,6 +273,7 @@ static void feed_lost(struct model *model, const struct event *event)
 	struct model_process *process = process_of(model, event, key_in(event, event->lost.process));
 
 	process->lost = sum_saturated(process->lost, event->lost.events);
+	process->unrecorded |= event->lost.events == 0;
 	set_text(&process->lost_why, event->lost.why);
 }
 

@@ -154,6 +154,7 @@ struct model_process {
 	struct model_leaks leaks[VERDICT_COUNT];
 	uint64_t lost;            /* events, by its own word */
 	char *lost_why;
+	bool unrecorded;          /* none of its events is there: what it did is unknown, not 0 */
 	bool hidden;              /* by a filter */
 	struct model_pending *pending; /* launches and copies that wait for their GPU time */
 };

@@ -10,6 +10,7 @@
  *	run_child.c        start it, forward signals, wait for it
  *	run_watch.c        look at its processes meanwhile: who is stalled, who is idle?
  *	run_report.c       what its processes left: JSON report, --fail-on
+ *	run_trace.c        the end of its trace
  *	run_summary.c      the same for people
  */
 #ifndef RUN_H
@@ -167,6 +168,9 @@ void run_watch_end(struct run *run); /* the command ended: see to the end of tho
 /* run_report.c: the exit status of cuward run. */
 int run_report(struct run *run);
 
+/* run_trace.c: tell the trace how its processes ended, and end it. */
+void run_trace_end(struct run *run, struct ledger_list *list);
+
 /* run_summary.c: what happened, on stderr. */
 void run_summary(const struct run *run, const struct ledger_list *list);
 
@@ -176,6 +180,7 @@ struct run_sums {
 	uint64_t leaked_bytes;
 	uint64_t leaked;
 	uint64_t denied;
+	uint64_t unrecorded; /* processes, where there is a trace */
 };
 struct run_sums run_sum_up(const struct ledger_list *list);
 

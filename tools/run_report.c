@@ -1,5 +1,5 @@
 /*
- * run_report.c - what the processes of a run left behind: JSON report, end of the trace, --fail-on.
+ * run_report.c - what the processes of a run left behind: JSON report, --fail-on.
  */
 #include "run.h"
 
@@ -73,6 +73,7 @@ struct run_sums run_sum_up(const struct ledger_list *list)
 		if (!header->uses_cuda)
 			continue;
 		sums.processes++;
+		sums.unrecorded += header->trace != TRACE_REGISTERED;
 		sums.leaked_bytes += leaks.bytes;
 		sums.leaked += leaks.count;
 		for (unsigned d = 0; d < header->device_count && d < SLOT_DEVICES; d++)
@@ -94,68 +95,6 @@ static void find_used(struct run *run, const struct ledger_list *list)
 				if (groups[k].suppressed_by == run->suppressions->rules[r].text)
 					run->suppression_used[r] = true;
 	}
-}
-
-/* ---- the end of the trace ---- */
-
-static void emit_end(struct run *run, const struct ledger_file *file)
-{
-	const struct ledger_view *view = &file->view;
-	struct event_process_end event = { .process = file->header->who.process,
-		.how = (uint8_t)(view->how == END_RUNNING ? file->header->ended : view->how),
-		.status = view->how == END_RUNNING ? file->header->status : view->status };
-
-	for (size_t i = 0; i < view->record_count; i++) {
-		if (!report_record_is_live(&view->records[i]))
-			continue;
-		event.live_bytes += view->records[i].bytes;
-		event.live_count++;
-	}
-	for (unsigned d = 0; d < file->header->device_count && d < SLOT_DEVICES; d++)
-		event.denied += file->header->devices[d].denied;
-	session_emit(&run->session, EVENT_process_end, &event);
-}
-
-static void emit_leaks(struct run *run, const struct ledger_file *file)
-{
-	unsigned count;
-	const struct leak_group *groups = report_leak_groups(&file->view, &count);
-
-	for (unsigned i = 0; i < count; i++) {
-		struct event_leak event = { .process = file->header->who.process,
-			.verdict = groups[i].verdict, .kind = groups[i].kind,
-			.device = groups[i].device, .bytes = groups[i].bytes,
-			.count = groups[i].count, .site = groups[i].site };
-
-		session_emit(&run->session, EVENT_leak, &event);
-	}
-}
-
-static void emit_lost(struct run *run, const struct ledger_file *file)
-{
-	struct event_lost event = { .process = file->header->who.process,
-		.why = "the process could not register with the session daemon" };
-
-	if (file->header->trace != TRACE_REGISTERED)
-		session_emit(&run->session, EVENT_lost, &event);
-}
-
-static void end_trace(struct run *run, struct ledger_list *list)
-{
-	for (size_t i = 0; i < list->count; i++) {
-		struct ledger_file *file = &list->files[i];
-
-		if (!file->header->uses_cuda)
-			continue;
-		emit_lost(run, file);
-		if (file->view.how == END_RUNNING && file->header->ended == END_RUNNING)
-			continue;
-		emit_leaks(run, file);
-		emit_end(run, file);
-	}
-	session_stop(&run->session, &run->trace);
-	for (size_t i = 0; i < list->count; i++)
-		list->files[i].view.trace_lost = run->trace.lost;
 }
 
 /* ---- --fail-on ---- */
@@ -232,12 +171,13 @@ static void put_suppressions(struct json *json, const struct run *run)
 	json_close(json, ']');
 }
 
-static void put_trace(struct json *json, const struct run *run)
+static void put_trace(struct json *json, const struct run *run, const struct run_sums *sums)
 {
 	json_open_flat(json, "trace", '{');
 	if (run->tracing) {
 		json_string(json, "dir", run->trace_dir);
 		json_bytes(json, "lost", run->trace.complete ? run->trace.lost : BYTES_NONE);
+		json_number(json, "unrecorded_processes", sums->unrecorded);
 		json_number(json, "bytes", run->trace.bytes);
 		json_bool(json, "complete", run->trace.complete);
 	} else {
@@ -299,7 +239,7 @@ static void put_run(struct json *json, const struct run *run, const struct run_s
 	put_settings(json, run);
 	put_suppressions(json, run);
 	put_watch(json, run);
-	put_trace(json, run);
+	put_trace(json, run, sums);
 	json_close(json, '}');
 }
 
@@ -368,7 +308,7 @@ int run_report(struct run *run)
 		ledger_list_open(&list, run->dir, run->job);
 	set_ends(run, &list);
 	if (run->tracing)
-		end_trace(run, &list);
+		run_trace_end(run, &list);
 	sums = run_sum_up(&list);
 	find_used(run, &list);
 	run_summary(run, &list);

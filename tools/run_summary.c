@@ -170,7 +170,17 @@ static void put_unreadable(struct report_out *out, const struct ledger_list *lis
 	text_char(out, '\n');
 }
 
-static void put_trace(struct report_out *out, const struct run *run)
+/* Its calls were not recorded; the report has all of them. */
+static void put_unrecorded(struct report_out *out, const struct run_sums *sums)
+{
+	text_put(out, "cuward: trace: ");
+	text_number(out, sums->unrecorded);
+	text_put(out, " of ");
+	text_number(out, sums->processes);
+	text_put(out, " processes that used CUDA could not be recorded\n");
+}
+
+static void put_trace(struct report_out *out, const struct run *run, const struct run_sums *sums)
 {
 	text_put(out, "cuward: trace in ");
 	text_put(out, run->trace_dir);
@@ -180,6 +190,8 @@ static void put_trace(struct report_out *out, const struct run *run)
 		text_put(out, " lost");
 	}
 	text_char(out, '\n');
+	if (sums->unrecorded)
+		put_unrecorded(out, sums);
 	if (!run->trace.warning[0])
 		return;
 	text_put(out, "cuward: trace: ");
@@ -191,7 +203,8 @@ void run_summary(const struct run *run, const struct ledger_list *list)
 {
 	struct report_out out = { .flush = write_stderr };
 	const struct ledger_file *first = NULL;
-	uint64_t shown = 0, users = run_sum_up(list).processes;
+	struct run_sums sums = run_sum_up(list);
+	uint64_t shown = 0, users = sums.processes;
 
 	if (run->quiet)
 		return;
@@ -215,6 +228,6 @@ void run_summary(const struct run *run, const struct ledger_list *list)
 	if (list->unreadable > 0)
 		put_unreadable(&out, list);
 	if (run->tracing)
-		put_trace(&out, run);
+		put_trace(&out, run, &sums);
 	report_finish(&out);
 }

@@ -17,6 +17,8 @@
 
 #include "session_parts.h"
 
+#define FILES_WANTED 65536
+
 struct child {
 	pid_t pid;
 	int talk;
@@ -32,6 +34,25 @@ struct keeper {
 };
 
 /* ---- children ---- */
+
+/*
+ * The daemon holds two descriptors of each guest until it has noticed its end, and takes no more guests
+ * when three quarters are in use: a busy machine and the usual 1024 would lose some. Where nobody is
+ * allowed more, those it did not take are told as such.
+ */
+static void files_raise(void)
+{
+	struct rlimit files, more;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	more.rlim_max = files.rlim_max < FILES_WANTED ? FILES_WANTED : files.rlim_max;
+	more.rlim_cur = more.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &more) == 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
 
 /* A child that dies with us. True in the parent; the body does not return. */
 static bool child_start(struct child *child, const struct session_plan *plan, bool drop,
@@ -49,6 +70,7 @@ static bool child_start(struct child *child, const struct session_plan *plan, bo
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		close(plan->talk);
 		close(ends[0]);
+		files_raise(); /* while we may */
 		if (drop && !user_drop(&plan->user)) {
 			talk_bad(ends[1], "could not become the user nobody: %s", strerror(errno));
 			_exit(1);
@@ -95,17 +117,12 @@ static void daemon_main(const struct session_plan *plan, int talk)
 {
 	static const char *const folders[] = {"/usr/bin", "/usr/local/bin", "/usr/sbin"};
 	char *argv[] = {"lttng-sessiond", "--no-kernel", NULL};
-	struct rlimit files;
 	char path[64];
 
 	setpgid(0, 0);
 	setenv("LTTNG_HOME", plan->home, 1);
 	setenv("HOME", plan->home, 1);
 	unsetenv("LD_PRELOAD");
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max; /* it holds two descriptors a CPU of each guest */
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
 	execvp(argv[0], argv);
 	for (unsigned i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
 		snprintf(path, sizeof(path), "%s/lttng-sessiond", folders[i]);

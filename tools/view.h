@@ -25,6 +25,8 @@ struct view_doubts {
 	size_t truncated; /* processes whose end should have been recorded, and was not */
 	size_t without_end; /* the same, where nobody was there to record it: no reason for doubt */
 	uint64_t undefined;
+	size_t unrecorded;       /* processes that the session daemon did not take */
+	const char *unrecorded_why; /* of one of them */
 };
 struct view_doubts view_doubts(const struct model *model, const struct trace_facts *facts);
 bool view_is_doubtful(const struct view_doubts *doubts);

@@ -264,7 +264,11 @@ static json_t *process_json(const struct model *model, const struct model_proces
 	set_number(object, "gpu_timed", process->gpu_timed);
 	set_number(object, "gpu_unmatched", process->gpu_unmatched);
 	set_number(object, "gpu_error_ns", process->gpu_error_ns);
-	set_number(object, "lost_events", process->lost);
+	json_object_set_new(object, "recorded", json_boolean(!process->unrecorded));
+	if (process->unrecorded)
+		json_object_set_new(object, "lost_events", json_null());
+	else
+		set_number(object, "lost_events", process->lost);
 	set_work(object, &process->work);
 	set_leaks(object, process);
 	for (unsigned i = 0; i < process->device_count; i++)
@@ -312,6 +316,7 @@ json_t *view_trace_json(const struct model *model, const struct trace_facts *fac
 	json_object_set_new(object, "damaged", json_boolean(doubts.damaged));
 	set_number(object, "undefined_events", doubts.undefined);
 	set_number(object, "truncated_processes", doubts.truncated);
+	set_number(object, "unrecorded_processes", doubts.unrecorded);
 	set_text(object, "timing", model->gpu_timing ? "gpu" : "api");
 	for (size_t i = 0; i < model->host_count; i++) {
 		char *safe = safe_text(model->hosts[i], 0);

@@ -32,6 +32,9 @@ struct view_doubts view_doubts(const struct model *model, const struct trace_fac
 		if (process->hidden)
 			continue;
 		doubts.lost = sum_saturated(doubts.lost, process->lost);
+		doubts.unrecorded += process->unrecorded;
+		if (process->unrecorded)
+			doubts.unrecorded_why = process->lost_why;
 		ended |= process->ended;
 		unended += !process->ended;
 		in_job |= !process->ended && *process->job;
@@ -47,7 +50,7 @@ struct view_doubts view_doubts(const struct model *model, const struct trace_fac
 bool view_is_doubtful(const struct view_doubts *doubts)
 {
 	return doubts->lost || doubts->lost_unknown || doubts->damaged || doubts->truncated ||
-		doubts->undefined;
+		doubts->undefined || doubts->unrecorded;
 }
 
 static const char *plural(uint64_t count, const char *one, const char *many)
@@ -112,6 +115,12 @@ void view_put_doubts(FILE *out, const struct model *model, const struct trace_fa
 		lost_text(&doubts, all, text, sizeof(text));
 		put_warning(out, style, text);
 		put_losses(out, facts);
+	}
+	if (doubts.unrecorded) {
+		snprintf(text, sizeof(text), "%zu %s not recorded (%s): what they did is not here",
+			doubts.unrecorded, plural(doubts.unrecorded, "process was", "processes were"),
+			doubts.unrecorded_why ? doubts.unrecorded_why : "it is not known why");
+		put_warning(out, style, text);
 	}
 	if (doubts.damaged)
 		put_warning(out, style, "the trace is damaged; this is what could be read");
@@ -246,6 +255,12 @@ static uint64_t since(const struct model *model, uint64_t time_ns)
 	return time_ns > model->first_ns ? time_ns - model->first_ns : 0;
 }
 
+/* Of a process that was not recorded nothing is known. */
+static void put_known(struct table *table, const struct model_process *process, const char *text)
+{
+	table_cell(table, process->unrecorded ? "?" : text);
+}
+
 static void put_times(FILE *out, const struct model *model)
 {
 	static const char *const headings[] = { "<USER", "<COMMAND", "GPU", "START", "END", "<HOW",
@@ -268,13 +283,13 @@ static void put_times(FILE *out, const struct model *model)
 			: process->defined ? format_count(process->uid) : "?");
 		table_cell(&table, process->defined ? process->command : "(not defined)");
 		table_cell(&table, devices);
-		table_cell(&table, format_ns(since(model, process->first_ns)));
-		table_cell(&table, format_ns(since(model, process->last_ns)));
+		put_known(&table, process, format_ns(since(model, process->first_ns)));
+		put_known(&table, process, format_ns(since(model, process->last_ns)));
 		table_cell(&table, view_end_text(process));
-		table_cell(&table, format_ns(process->last_ns - process->first_ns));
-		table_cell(&table, format_ns(busy->busy_ns));
-		table_cell(&table, format_ns(process->api_ns));
-		table_cell(&table, format_ns(process->sync_ns));
+		put_known(&table, process, format_ns(process->last_ns - process->first_ns));
+		put_known(&table, process, format_ns(busy->busy_ns));
+		put_known(&table, process, format_ns(process->api_ns));
+		put_known(&table, process, format_ns(process->sync_ns));
 	}
 	fprintf(out, "\nProcesses\n");
 	table_print(&table, out, 2);
@@ -324,15 +339,15 @@ static void put_work(FILE *out, const struct model *model)
 		if (process->hidden)
 			continue;
 		who_cells(&table, model, i);
-		table_cell(&table, format_count(process->work.launches));
-		table_cell(&table, format_bytes(process->work.copies[DIRECTION_HTOD].bytes));
-		table_cell(&table, format_bytes(process->work.copies[DIRECTION_DTOH].bytes));
-		table_cell(&table, format_bytes(process->work.copies[DIRECTION_DTOD].bytes));
-		table_cell(&table, format_bytes(other_copies(&process->work)));
-		table_cell(&table, format_count(process->errors));
-		table_cell(&table, format_bytes(memory.peak_bytes));
-		table_cell(&table, limit_text(memory.limit_bytes));
-		table_cell(&table, format_count(memory.denied));
+		put_known(&table, process, format_count(process->work.launches));
+		put_known(&table, process, format_bytes(process->work.copies[DIRECTION_HTOD].bytes));
+		put_known(&table, process, format_bytes(process->work.copies[DIRECTION_DTOH].bytes));
+		put_known(&table, process, format_bytes(process->work.copies[DIRECTION_DTOD].bytes));
+		put_known(&table, process, format_bytes(other_copies(&process->work)));
+		put_known(&table, process, format_count(process->errors));
+		put_known(&table, process, format_bytes(memory.peak_bytes));
+		put_known(&table, process, limit_text(memory.limit_bytes));
+		put_known(&table, process, format_count(memory.denied));
 		table_cell(&table, leak_text(process));
 	}
 	fprintf(out, "\nWork and memory\n");
