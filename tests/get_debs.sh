@@ -29,6 +29,7 @@ mirror=$(debian_mirror)
 [ -n "$mirror" ]
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -e $keys ] && keys=" signed-by=$keys" || keys=
+[ -z "${SUITE-}" ] || mirror="${mirror% *} $SUITE"
 echo "deb [arch=$architecture$keys] $mirror $components" >"$folder/apt/sources/debian.list"
 our_apt update
 cd "$folder/debs"

@@ -82,3 +82,4 @@ if [ "$headers" = none ]; then
 	fi
 fi
 [ "$what" != clients ] || . "$top/tests/clients/get_pypi.sh"
+[ "$what" != clients ] || . "$top/tests/clients/get_python.sh"
