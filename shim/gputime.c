@@ -11,14 +11,22 @@
 #define CONTEXTS 32
 #define PAIRS 4096
 #define ANCHOR_EVERY_NS 100000000ull
-#define RATE_OVER_NS 1000000000ll /* two anchors this far apart tell the rate */
+#define ANCHOR_SOON_NS 10000000ull /* while they are not good enough */
 #define ANCHOR_TRIES 200
+#define ANCHOR_ROUNDS 4
+#define RATE_UNKNOWN 100e-6 /* clocks drift by up to that */
+#define RATE_KNOWN 5e-6
+#define RATE_WANDERS 1e-6
+#define RATE_OVER_NS 100000000ll /* two anchors this far apart tell the rate */
+#define RATE_AGAIN_NS 1000000000ll
 #define RESOLUTION_NS 500 /* of cuEventElapsedTime (driver manual) */
 #define LOOK_AT_MOST 8
 
 struct pair {
 	CUevent begin, end;
 	uint32_t correlation;
+	uint64_t returned_ns; /* from the call that gave the work to the GPU */
+	uint64_t closed_ns;   /* the end had been recorded */
 };
 
 /* The GPU's clock read ours at that moment. */
@@ -35,9 +43,10 @@ struct gpu_context {
 	uint32_t lock;   /* of the two lists */
 	uint32_t busy;   /* somebody anchors or reads; others pass by */
 	uint64_t next_anchor_ns;
-	struct anchor now, base, spare;
+	struct anchor now, base, spare, trial;
+	uint32_t sharpest_ns; /* error of the best anchor so far */
 	double rate; /* our nanoseconds in one of the GPU's */
-	bool rate_known;
+	double rate_error;
 	uint16_t free_count;
 	uint16_t first, pending_count; /* of the ring of pending pairs */
 	uint16_t free[PAIRS];
@@ -87,10 +96,11 @@ static void begin_life(struct gpu_context *entry, CUcontext context)
 	lock_take(&entry->lock);
 	entry->life++;
 	entry->stream = NULL;
-	entry->now = entry->base = entry->spare = (struct anchor){ 0 };
+	entry->now = entry->base = entry->spare = entry->trial = (struct anchor){ 0 };
+	entry->sharpest_ns = UINT32_MAX;
 	entry->next_anchor_ns = 0;
 	entry->rate = 1;
-	entry->rate_known = false;
+	entry->rate_error = RATE_UNKNOWN;
 	entry->first = entry->pending_count = 0;
 	memset(entry->pairs, 0, sizeof(entry->pairs));
 	for (unsigned i = 0; i < PAIRS; i++)
@@ -118,7 +128,8 @@ static struct gpu_context *make(CUcontext context)
 	if (real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
 	    real.cuEventCreate(&fresh->now.event, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
 	    real.cuEventCreate(&fresh->base.event, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
-	    real.cuEventCreate(&fresh->spare.event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+	    real.cuEventCreate(&fresh->spare.event, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
+	    real.cuEventCreate(&fresh->trial.event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
 		__atomic_store_n(&fresh->stream, stream, __ATOMIC_RELEASE);
 	lock_give_back(&fresh->busy);
 	return fresh;
@@ -182,39 +193,86 @@ static void swap(struct anchor *a, struct anchor *b)
 	*b = kept;
 }
 
-/* Two anchors a second apart tell how fast the GPU's clock runs, to some millionths. */
+/* A thread that lost its processor in the middle of it knows little: then again, a few times. */
+static bool anchor_sharp(struct gpu_context *context)
+{
+	bool some = false;
+
+	for (int i = 0; i < ANCHOR_ROUNDS; i++) {
+		if (!anchor(context, &context->trial))
+			break;
+		if (!some || context->trial.error_ns < context->spare.error_ns)
+			swap(&context->trial, &context->spare);
+		some = true;
+		if (context->spare.error_ns < context->sharpest_ns)
+			context->sharpest_ns = context->spare.error_ns;
+		else if (context->spare.error_ns / 2 <= context->sharpest_ns)
+			break;
+	}
+	return some;
+}
+
+/* Two anchors tell how fast the GPU's clock runs, the better the farther they are apart. */
 static void learn_rate(struct gpu_context *context)
 {
-	double gpu_ns;
+	const struct anchor *now = &context->now, *base = &context->base;
+	int64_t apart = now->cpu_ns - base->cpu_ns;
+	double gpu_ns, error;
 
-	if (!context->base.cpu_ns) {
+	if (!base->cpu_ns) {
 		swap(&context->base, &context->spare);
 		return;
 	}
-	if ((int64_t)(context->now.cpu_ns - context->base.cpu_ns) < RATE_OVER_NS ||
-	    !elapsed_ns(context->base.event, context->now.event, &gpu_ns) || gpu_ns < RATE_OVER_NS / 2)
+	if (apart < RATE_OVER_NS || !elapsed_ns(base->event, now->event, &gpu_ns) || gpu_ns < apart / 2)
 		return;
-	context->rate = (context->now.cpu_ns - context->base.cpu_ns) / gpu_ns;
-	context->rate_known = true;
-	swap(&context->base, &context->spare);
+	error = (now->error_ns + base->error_ns + RESOLUTION_NS) / gpu_ns + RATE_WANDERS;
+	if (error <= context->rate_error || (apart >= RATE_AGAIN_NS && error < RATE_UNKNOWN)) {
+		context->rate = apart / gpu_ns;
+		context->rate_error = error;
+	}
+	if (apart >= RATE_AGAIN_NS)
+		swap(&context->base, &context->spare);
 }
 
-/* The lock `busy` is held. */
+/* The lock `busy` is held. An anchor that says less than the one before still does is not taken. */
 static void anchor_again(struct gpu_context *context, uint64_t now)
 {
-	context->next_anchor_ns = now + ANCHOR_EVERY_NS;
-	if (!anchor(context, &context->spare))
+	double still;
+
+	context->next_anchor_ns = now + ANCHOR_SOON_NS;
+	if (!anchor_sharp(context))
+		return;
+	still = context->now.error_ns + (now - context->now.cpu_ns) * context->rate_error;
+	if (context->now.cpu_ns && context->spare.error_ns > still)
 		return;
 	swap(&context->now, &context->spare); /* the spare one now is the one before */
 	learn_rate(context);
+	if (context->rate_error < RATE_KNOWN)
+		context->next_anchor_ns = now + ANCHOR_EVERY_NS;
 }
 
 /* ---- reading ---- */
+
+/*
+ * On an idle stream both events happen when they are recorded, and a thread that loses its processor
+ * between an event and the work leaves a gap that no kernel filled.
+ */
+static uint64_t gaps_ns(const struct pair *pair, const struct event_gpu *event)
+{
+	uint64_t before = 0, behind = 0;
+
+	if (pair->returned_ns > event->begin_ns)
+		before = pair->returned_ns - event->begin_ns;
+	if (pair->closed_ns > event->end_ns)
+		behind = pair->closed_ns - pair->returned_ns;
+	return before > behind ? before : behind;
+}
 
 static void tell(struct gpu_context *context, const struct pair *pair)
 {
 	struct event_gpu event = { .process = guest.key, .correlation = pair->correlation };
 	double since, length;
+	uint64_t error_ns;
 
 	if (!elapsed_ns(pair->begin, pair->end, &length))
 		return;
@@ -223,9 +281,9 @@ static void tell(struct gpu_context *context, const struct pair *pair)
 		return;
 	event.begin_ns = context->now.cpu_ns + (int64_t)(since * context->rate);
 	event.end_ns = event.begin_ns + (uint64_t)(length * context->rate);
-	/* Clocks drift by up to 100 millionths; a rate that was measured is wrong by some. */
-	event.error_ns = context->now.error_ns + RESOLUTION_NS +
-		(uint32_t)((since < 0 ? -since : since) / (context->rate_known ? 2e5 : 1e4));
+	error_ns = context->now.error_ns + RESOLUTION_NS + gaps_ns(pair, &event) +
+		(uint64_t)((since < 0 ? -since : since) * context->rate_error);
+	event.error_ns = error_ns < UINT32_MAX ? error_ns : UINT32_MAX;
 	trace_gpu(&event);
 }
 
@@ -285,16 +343,19 @@ static void read_some(struct gpu_context *context, unsigned at_most)
 	}
 }
 
-static void look(struct gpu_context *context, unsigned at_most)
+static void look_at(struct gpu_context *context, unsigned at_most, uint64_t now)
 {
-	uint64_t now = guest_clock_ns();
-
 	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED) || !lock_try(&context->busy))
 		return;
 	if (now >= context->next_anchor_ns)
 		anchor_again(context, now);
 	read_some(context, at_most);
 	lock_give_back(&context->busy);
+}
+
+static void look(struct gpu_context *context, unsigned at_most)
+{
+	look_at(context, at_most, guest_clock_ns());
 }
 
 /* ---- around a call ---- */
@@ -344,7 +405,8 @@ void gputime_open_slow(struct gputime *time, uint64_t stream)
 	time->stream = stream;
 }
 
-void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresult result)
+void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresult result,
+	uint64_t returned_ns)
 {
 	struct gpu_context *context = time->context;
 	struct pair *pair = &context->pairs[time->pair];
@@ -355,8 +417,10 @@ void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresu
 		return;
 	}
 	pair->correlation = correlation;
+	pair->returned_ns = returned_ns;
+	pair->closed_ns = guest_clock_ns();
 	put_pending(context, time->life, time->pair);
-	look(context, 4);
+	look_at(context, 4, pair->closed_ns);
 }
 
 void gputime_look(void)

@@ -25,8 +25,9 @@ struct gputime {
 
 /* Work is about to be given to this stream (1 legacy, 2 per-thread), by a traced call. */
 void gputime_open_slow(struct gputime *time, uint64_t stream);
-/* It was, or was refused. */
-void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresult result);
+/* It was, or was refused, by a call that returned at that moment. */
+void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresult result,
+	uint64_t returned_ns);
 
 static inline void gputime_open(struct gputime *time, uint64_t stream)
 {
@@ -35,10 +36,11 @@ static inline void gputime_open(struct gputime *time, uint64_t stream)
 		gputime_open_slow(time, stream);
 }
 
-static inline void gputime_close(const struct gputime *time, uint32_t correlation, CUresult result)
+static inline void gputime_close(const struct gputime *time, uint32_t correlation, CUresult result,
+	uint64_t returned_ns)
 {
 	if (unlikely(time->context))
-		gputime_close_slow(time, correlation, result);
+		gputime_close_slow(time, correlation, result, returned_ns);
 }
 
 /* Somebody waited for the GPU: much of what is pending is known now. */

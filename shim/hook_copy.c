@@ -26,7 +26,7 @@ static __attribute__((noinline)) CUresult traced_copy(enum call call, CUresult r
 
 	trace_define_api(guest.key, call);
 	trace_copy(&event);
-	gputime_close(time, event.correlation, result);
+	gputime_close(time, event.correlation, result, began_ns + event.duration_ns);
 	return result;
 }
 

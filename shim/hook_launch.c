@@ -31,7 +31,7 @@ static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult
 
 	trace_define_api(guest.key, call);
 	trace_launch(&event);
-	gputime_close(time, event.correlation, result);
+	gputime_close(time, event.correlation, result, began_ns + event.duration_ns);
 	return result;
 }
 

@@ -7,7 +7,8 @@ setup() {
 	cd "$BATS_TEST_TMPDIR"
 }
 
-# placed PPM STREAMS ROUNDS NS: every launch where it can have begun; within 10 us, 20 on a busy machine.
+# placed PPM STREAMS ROUNDS NS: every launch within 10 us of where it can have begun, and as long as it was.
+# Where a thread lost its processor between an event and the launch the trace says so, and these are few.
 placed() {
 	CUWARD_SIM_CLOCK_PPM=$1 CUWARD_SIM_KERNEL_NS=$4 "$B/cuward" run -q --sim --trace=trace --gpu-time -- \
 		"$B/apps/gputime" "$2" "$3" "$4" >schedule
@@ -18,11 +19,14 @@ placed() {
 	paste -d ' ' schedule timed | awk -v ns="$4" '
 		function off(x) { return x < 0 ? -x : x }
 		{ early = $1 - $4; late = $4 - $2; wrong = early > late ? early : late; wrong = wrong > 0 ? wrong : 0
+		  long = off($5 - $4 - ns); bound = $6
+		  if (wrong > bound + 500 || long > bound + 1000) beyond++
+		  if (bound > 10000) { vague++; next }
 		  if (wrong > worst) worst = wrong
-		  if (off($5 - $4 - ns) > longest) longest = off($5 - $4 - ns)
-		  if (wrong > $6 + 1000) beyond++ }
-		END { printf "placed within %d ns, lengths within %d ns, %d beyond their bound\n", worst, longest, beyond
-		  exit worst > 20000 || longest > 20000 || beyond > 0 }'
+		  if (long > longest) longest = long }
+		END { printf "placed within %d ns, lengths within %d ns, %d beyond their bound, %d with a bound over 10 us\n",
+			worst, longest, beyond, vague
+		  exit worst > 10000 || longest > 10000 || beyond > 0 || vague > NR / 20 }'
 }
 
 @test "eight streams" { placed 0 8 100 2000000; }
