@@ -9,6 +9,7 @@ bindir ?= $(prefix)/bin
 libdir ?= $(prefix)/lib
 mandir ?= $(prefix)/share/man
 sysconfdir ?= /etc
+rundir ?= /run
 CC ?= cc
 CFLAGS ?= -O2 -g
 WITH_LTTNG ?= 1
@@ -26,7 +27,7 @@ warnings := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wer
 	-Wno-unknown-warning-option -Wno-format-truncation -Wno-stringop-truncation
 base_flags = -std=gnu11 $(warnings) -Iinclude -I$(G) -D_GNU_SOURCE -MMD -MP $(san_flags)
 cuda_flags = -isystem $(cuda_include) -D__CUDA_API_VERSION_INTERNAL
-place_flags = -DCUWARD_SYSCONFDIR='"$(sysconfdir)/cuward"'
+place_flags = -DCUWARD_SYSCONFDIR='"$(sysconfdir)/cuward"' -DCUWARD_RUNDIR='"$(rundir)/cuward"'
 shim_flags = $(base_flags) $(cuda_flags) -Ishim -fPIC -fvisibility=hidden -fno-plt \
 	-fno-semantic-interposition $(tls_flags) -DCUWARD_VERSION='"$(version)"' $(place_flags)
 # Two numbers that were just written one by one and are then read as one vector stall the reader of traces.
@@ -44,7 +45,7 @@ cuda_include := $(shell CUDA_HOME='$(CUDA_HOME)' tests/cuda_headers.sh)
 shim_sources := $(wildcard shim/*.c) $(wildcard shim/*.S)
 shim_objects := $(patsubst shim/%,$(B)/obj/shim/%.o,$(shim_sources))
 # The parts of the shim that the command needs too: text in, text out, no driver.
-shared_sources := $(wildcard $(addprefix shim/,admin.c calls.c json.c limit.c policy.c report*.c settings.c text.c trace.c))
+shared_sources := $(wildcard $(addprefix shim/,admin.c admin_dir.c admin_name.c calls.c json.c limit.c policy.c report*.c settings.c text.c trace.c))
 tool_sources := $(wildcard tools/*.c)
 tool_objects := $(patsubst tools/%,$(B)/obj/tools/%.o,$(tool_sources)) \
 	$(patsubst shim/%,$(B)/obj/tools/shim/%.o,$(shared_sources))
@@ -73,7 +74,7 @@ $(B)/flags $(B)/flags-tools: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' "$$built_with" | cmp -s - $@ || printf '%s\n' "$$built_with" > $@
 	@$(if $(filter 0,$(WITH_LTTNG)),rm -f $(provider))
-$(B)/flags: export built_with = $(CC) $(CFLAGS) $(LDFLAGS) $(tls_flags) $(cuda_include) $(sysconfdir)
+$(B)/flags: export built_with = $(CC) $(CFLAGS) $(LDFLAGS) $(tls_flags) $(cuda_include) $(sysconfdir) $(rundir)
 $(B)/flags-tools: export built_with = $(libdir) $(WITH_LTTNG)
 FORCE:
 

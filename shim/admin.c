@@ -14,6 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "admin_name.h"
+#include "policy.h"
+
 #ifndef CUWARD_SYSCONFDIR
 #define CUWARD_SYSCONFDIR "/etc/cuward"
 #endif
@@ -22,7 +25,7 @@
 #define FILES_MAX 64
 #define LINE_BYTES 512
 
-static const char *const keys[ADMIN_COUNT] = { "process_max", "job_max", "user_max" };
+enum section { SECTION_DEFAULT, SECTION_USER, SECTION_GROUP, SECTION_GPU };
 
 /* What is being read. */
 struct reading {
@@ -33,6 +36,8 @@ struct reading {
 	uint32_t owner;
 	char path[PATH_MAX];
 	unsigned line;
+	enum section section;
+	uint32_t id;   /* of the section's user or group */
 	bool applies;  /* the section is about this user */
 	bool named;    /* some section was begun */
 	char gpu[64];  /* the section's GPU, empty: all */
@@ -68,47 +73,26 @@ static char *trimmed(char *text)
 
 /* ---- is a section about us? ---- */
 
-/*
- * /etc/passwd alone: the other ways to look up a user load libraries into the program. 1 is this
- * user's name, 0 it is another's, -1 not told.
- */
-static int is_name_of(const char *name, uint32_t uid)
-{
-	char line[1024];
-	size_t length = strlen(name);
-	bool known = false;
-	int answer = -1;
-	FILE *users = fopen("/etc/passwd", "re");
-
-	while (users && answer < 0 && fgets(line, sizeof(line), users)) {
-		const char *colon = strchr(line, ':');
-		const char *number = colon ? strchr(colon + 1, ':') : NULL;
-		bool same = number && (uint32_t)strtoul(number + 1, NULL, 10) == uid;
-
-		known |= same;
-		if (number && (size_t)(colon - line) == length && memcmp(line, name, length) == 0)
-			answer = same;
-	}
-	if (users)
-		fclose(users);
-	return answer < 0 && known ? 0 : answer;
-}
-
 static bool begin_user(struct reading *reading, const char *name)
 {
-	char *end;
-	unsigned long number = strtoul(name, &end, 10);
-	int mine;
-
-	if (name[0] >= '0' && name[0] <= '9' && *end == '\0') {
-		reading->applies = number == reading->uid;
+	reading->section = SECTION_USER;
+	if (admin_uid_of(name, &reading->id)) {
+		reading->applies = reading->id == reading->uid;
 		return true;
 	}
-	mine = is_name_of(name, reading->uid);
-	if (mine < 0)
-		return wrong(reading, "neither uid %u nor user \"%.80s\" is in /etc/passwd; write the user's "
-			"number", reading->uid, name);
-	reading->applies = mine;
+	/* A name that is nobody's here; and ours is another one, if we have one here at all. */
+	reading->id = UINT32_MAX;
+	reading->applies = false;
+	return admin_is_listed(reading->uid) || wrong(reading, "neither uid %u nor user \"%.80s\" is in "
+		"/etc/passwd; write the user's number", reading->uid, name);
+}
+
+static bool begin_group(struct reading *reading, const char *name)
+{
+	reading->section = SECTION_GROUP;
+	if (!admin_gid_of(name, &reading->id))
+		return wrong(reading, "group \"%.80s\" is not in /etc/group; write its number", name);
+	reading->applies = admin_is_member(reading->uid, reading->id);
 	return true;
 }
 
@@ -118,7 +102,8 @@ static bool begin_section(struct reading *reading, char *text)
 	char *name;
 
 	if (!end || end[1])
-		return wrong(reading, "a section looks like [default], [user NAME] or [gpu UUID]");
+		return wrong(reading, "a section looks like [default], [user NAME], [group NAME] or "
+			"[gpu UUID]");
 	*end = '\0';
 	text = trimmed(text + 1);
 	name = text + strcspn(text, " \t");
@@ -126,49 +111,208 @@ static bool begin_section(struct reading *reading, char *text)
 		*name++ = '\0';
 	name = trimmed(name);
 	reading->named = true;
+	reading->section = SECTION_DEFAULT;
 	reading->applies = true;
 	reading->gpu[0] = '\0';
 	if (strcmp(text, "default") == 0 && !*name)
 		return true;
 	if (strcmp(text, "user") == 0 && *name)
 		return begin_user(reading, name);
+	if (strcmp(text, "group") == 0 && *name)
+		return begin_group(reading, name);
 	if (strcmp(text, "gpu") == 0 && *name && strlen(name) < sizeof(reading->gpu)) {
+		reading->section = SECTION_GPU;
 		strcpy(reading->gpu, name);
 		return true;
 	}
 	return wrong(reading, "unknown section [%.40s%s%.80s]", text, *name ? " " : "", name);
 }
 
-/* ---- one line ---- */
+/* ---- amounts ---- */
 
-static bool lower(struct reading *reading, enum admin_max which, const char *value)
+/* What the value says of each device, BYTES_NONE of those it does not concern. */
+static bool resolve(struct reading *reading, const char *key, const char *value,
+	uint64_t bytes[SLOT_DEVICES])
 {
 	struct limit limit;
-	uint64_t bytes[SLOT_DEVICES];
 	char text[LINE_BYTES + 80];
 	char reason[200] = "";
 
 	if (!*value || strpbrk(value, ",="))
-		return wrong(reading, "%s: \"%.80s\" is no SIZE, N%% or none", keys[which], value);
+		return wrong(reading, "%s: \"%.80s\" is no SIZE, N%% or none", key, value);
 	snprintf(text, sizeof(text), "%s%s%s", reading->gpu, reading->gpu[0] ? "=" : "", value);
 	if (!limit_parse(&limit, text, reason, sizeof(reason)))
-		return wrong(reading, "%s: %s", keys[which], reason);
+		return wrong(reading, "%s: %s", key, reason);
 	if (reading->gpu[0] && (limit.count != 1 || limit.items[0].by != LIMIT_UUID))
 		return wrong(reading, "a GPU is named by its UUID here");
+	return limit_resolve(&limit, reading->devices, reading->count, bytes, reason, sizeof(reason)) ||
+		wrong(reading, "%s: %s", key, reason);
+}
+
+static void lower(const struct reading *reading, struct admin_limit *max, uint64_t bytes)
+{
+	if (bytes >= max->bytes)
+		return;
+	max->bytes = bytes;
+	memset(max->source, 0, sizeof(max->source));
+	strncpy(max->source, reading->path, sizeof(max->source) - 1);
+}
+
+static bool read_max(struct reading *reading, const char *key, const char *value, enum admin_max which)
+{
+	uint64_t bytes[SLOT_DEVICES];
+
+	if (!resolve(reading, key, value, bytes))
+		return false;
+	for (unsigned i = 0; i < reading->count && reading->applies; i++)
+		lower(reading, &reading->admin->max[which][i], bytes[i]);
+	return true;
+}
+
+static bool read_process_max(struct reading *reading, const char *key, const char *value)
+{
+	return read_max(reading, key, value, ADMIN_PROCESS);
+}
+
+static bool read_job_max(struct reading *reading, const char *key, const char *value)
+{
+	return read_max(reading, key, value, ADMIN_JOB);
+}
+
+static bool read_user_max(struct reading *reading, const char *key, const char *value)
+{
+	return read_max(reading, key, value, ADMIN_USER);
+}
+
+static bool read_group_max(struct reading *reading, const char *key, const char *value)
+{
+	struct admin *admin = reading->admin;
+	uint64_t bytes[SLOT_DEVICES];
+	unsigned at = 0;
+
+	if (reading->section != SECTION_GROUP)
+		return wrong(reading, "%s stands in a section [group NAME]", key);
+	if (!resolve(reading, key, value, bytes))
+		return false;
 	if (!reading->applies)
 		return true;
-	if (!limit_resolve(&limit, reading->devices, reading->count, bytes, reason, sizeof(reason)))
-		return wrong(reading, "%s: %s", keys[which], reason);
-	for (unsigned i = 0; i < reading->count; i++) {
-		struct admin_limit *max = &reading->admin->max[which][i];
+	while (at < admin->group_count && admin->groups[at].gid != reading->id)
+		at++;
+	if (at == ADMIN_GROUPS)
+		return wrong(reading, "a user with more than %d groups that have a group_max", ADMIN_GROUPS);
+	if (at == admin->group_count) {
+		admin->groups[at].gid = reading->id;
+		for (unsigned i = 0; i < SLOT_DEVICES; i++)
+			admin->groups[at].max[i] = (struct admin_limit){ .bytes = BYTES_NONE };
+		admin->group_count++;
+	}
+	for (unsigned i = 0; i < reading->count; i++)
+		lower(reading, &admin->groups[at].max[i], bytes[i]);
+	return true;
+}
 
-		if (bytes[i] >= max->bytes)
-			continue;
-		max->bytes = bytes[i];
-		strncpy(max->source, reading->path, sizeof(max->source) - 1);
+/* Nobody's: it lowers what all users together may hold. */
+static bool reserve_for_nobody(struct reading *reading, const uint64_t bytes[SLOT_DEVICES])
+{
+	for (unsigned i = 0; i < reading->count; i++) {
+		uint64_t total = reading->devices[i].total_bytes;
+
+		if (bytes[i] != BYTES_NONE)
+			lower(reading, &reading->admin->max[ADMIN_GPU][i],
+				total > bytes[i] ? total - bytes[i] : 0);
 	}
 	return true;
 }
+
+static bool read_reserve(struct reading *reading, const char *key, const char *value)
+{
+	struct admin *admin = reading->admin;
+	bool of_group = reading->section == SECTION_GROUP;
+	uint64_t bytes[SLOT_DEVICES];
+	unsigned at = 0;
+
+	if (!resolve(reading, key, value, bytes))
+		return false;
+	if (reading->section != SECTION_USER && !of_group)
+		return reserve_for_nobody(reading, bytes);
+	if (reading->id == UINT32_MAX)
+		return wrong(reading, "a reserve for somebody who is not in /etc/passwd; write his number");
+	while (at < admin->reserve_count && (admin->reserves[at].id != reading->id ||
+		admin->reserves[at].of_group != of_group))
+		at++;
+	if (at == ADMIN_RESERVES)
+		return wrong(reading, "more than %d users and groups with a reserve", ADMIN_RESERVES);
+	if (at == admin->reserve_count) {
+		admin->reserves[at] = (struct admin_reserve){ .of_group = of_group, .id = reading->id };
+		strncpy(admin->reserves[at].source, reading->path, sizeof(admin->reserves[at].source) - 1);
+		admin->reserve_count++;
+	}
+	for (unsigned i = 0; i < reading->count; i++)
+		if (bytes[i] != BYTES_NONE && bytes[i] > admin->reserves[at].bytes[i])
+			admin->reserves[at].bytes[i] = bytes[i];
+	return true;
+}
+
+/* ---- what is no amount ---- */
+
+static bool is_of_users(struct reading *reading, const char *key)
+{
+	return reading->section != SECTION_GPU ||
+		wrong(reading, "%s is of users: it stands in [default], [user NAME] or [group NAME]", key);
+}
+
+static bool read_priority_max(struct reading *reading, const char *key, const char *value)
+{
+	char *end;
+	long number = strtol(value, &end, 10);
+
+	if (!is_of_users(reading, key))
+		return false;
+	if (end == value || *end || number < -PRIORITY_MAX || number > PRIORITY_MAX)
+		return wrong(reading, "%s: \"%.80s\" is no number from -%d to %d", key, value, PRIORITY_MAX,
+			PRIORITY_MAX);
+	if (reading->applies && number < reading->admin->priority_max)
+		reading->admin->priority_max = (int)number;
+	return true;
+}
+
+static bool read_warn(struct reading *reading, const char *key, const char *value)
+{
+	char *end;
+	unsigned long number = strtoul(value, &end, 10);
+
+	if (!is_of_users(reading, key))
+		return false;
+	if (value[0] < '0' || value[0] > '9' || strcmp(end, "%") != 0 || number < 1 || number > 100)
+		return wrong(reading, "%s: \"%.80s\" is not between 1%% and 100%%", key, value);
+	if (reading->applies && (!reading->admin->warn || number < reading->admin->warn))
+		reading->admin->warn = (unsigned)number;
+	return true;
+}
+
+static bool read_idle(struct reading *reading, const char *key, const char *value)
+{
+	uint64_t ns;
+
+	if (!is_of_users(reading, key))
+		return false;
+	if (!policy_duration(value, &ns) || !ns)
+		return wrong(reading, "%s: \"%.80s\" is no time, as in 90s, 10m, 2h", key, value);
+	if (reading->applies && (!reading->admin->idle_ns || ns < reading->admin->idle_ns))
+		reading->admin->idle_ns = ns;
+	return true;
+}
+
+/* ---- one line ---- */
+
+static const struct {
+	const char *name;
+	bool (*read)(struct reading *reading, const char *key, const char *value);
+} keys[] = {
+	{ "process_max", read_process_max }, { "job_max", read_job_max }, { "user_max", read_user_max },
+	{ "group_max", read_group_max }, { "reserve", read_reserve }, { "priority_max", read_priority_max },
+	{ "warn", read_warn }, { "idle", read_idle },
+};
 
 static bool read_key(struct reading *reading, char *text)
 {
@@ -181,11 +325,11 @@ static bool read_key(struct reading *reading, char *text)
 	key = trimmed(key);
 	if (!reading->named)
 		return wrong(reading, "%.80s stands before the first section", key);
-	for (enum admin_max i = 0; i < ADMIN_COUNT; i++) {
-		if (strcmp(key, keys[i]) == 0)
-			return lower(reading, i, trimmed(value));
-	}
-	return wrong(reading, "unknown key \"%.80s\"; there are process_max, job_max and user_max", key);
+	for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcmp(key, keys[i].name) == 0)
+			return keys[i].read(reading, key, trimmed(value));
+	return wrong(reading, "unknown key \"%.80s\"; there are process_max, job_max, user_max, group_max, "
+		"reserve, priority_max, warn and idle", key);
 }
 
 static bool read_line(struct reading *reading, char *text)
@@ -308,7 +452,11 @@ bool admin_read_from(const char *folder, uint32_t owner, struct admin *admin,
 	};
 	int fd;
 
-	why[0] = admin->warning[0] = '\0';
+	why[0] = '\0';
+	memset(admin, 0, sizeof(*admin));
+	admin->priority_max = PRIORITY_MAX;
+	for (unsigned i = 0; i < count; i++)
+		memcpy(admin->uuids[i], devices[i].uuid, 16);
 	for (int i = 0; i < ADMIN_COUNT * SLOT_DEVICES; i++)
 		admin->max[i / SLOT_DEVICES][i % SLOT_DEVICES] = (struct admin_limit){ .bytes = BYTES_NONE };
 	snprintf(reading.path, sizeof(reading.path), "%s", folder);

@@ -1,12 +1,15 @@
 /*
  * admin.h - limits that the administrator of this machine set, in /etc/cuward; pure but for reading.
  *
- *	cuward.conf, conf.d/NAME.conf: [default], [user NAME], [gpu UUID]
- *	                             process_max, job_max, user_max = SIZE, N% or none
+ *	cuward.conf, conf.d/NAME.conf
+ *	[default], [user NAME], [group NAME], [gpu UUID]
+ *	process_max, job_max, user_max, group_max, reserve = SIZE, N%, none
+ *	priority_max = N, warn = N%, idle = T
  *
- * Of all lines that concern a user and a GPU the lowest wins. A file that root does not own alone is
- * ignored, and that is told; one that cannot be understood lets nobody start. Where the files lie is
- * settled when cuward is built: what can be told by the environment is no limit.
+ * Of all lines that concern a user and a GPU the lowest wins; of reserves the largest. A file that
+ * root does not own alone is ignored, and that is told; one that cannot be understood lets nobody
+ * start. Where the files lie is settled when cuward is built: what can be told by the environment is
+ * no limit.
  */
 #ifndef CUWARD_ADMIN_H
 #define CUWARD_ADMIN_H
@@ -17,15 +20,42 @@
 
 #include "limit.h"
 
-enum admin_max { ADMIN_PROCESS, ADMIN_JOB, ADMIN_USER, ADMIN_COUNT };
+/* ADMIN_GPU is what all users together may hold: the GPU less the reserve that is nobody's. */
+enum admin_max { ADMIN_PROCESS, ADMIN_JOB, ADMIN_USER, ADMIN_GPU, ADMIN_COUNT };
+
+#define ADMIN_GROUPS SLOT_GROUPS /* with a group_max, of one user */
+#define ADMIN_RESERVES 16 /* of users and groups */
+#define PRIORITY_MAX 20
 
 struct admin_limit {
 	uint64_t bytes;  /* BYTES_NONE without one */
 	char source[48]; /* the file that sets it */
 };
 
+/* What all users of a group together may hold; only groups this user is in. */
+struct admin_group {
+	uint32_t gid;
+	struct admin_limit max[SLOT_DEVICES];
+};
+
+/* What is kept for a user or a group, whoever asks. */
+struct admin_reserve {
+	bool of_group;
+	uint32_t id;
+	uint64_t bytes[SLOT_DEVICES]; /* 0: nothing on this one */
+	char source[48];
+};
+
 struct admin {
 	struct admin_limit max[ADMIN_COUNT][SLOT_DEVICES];
+	struct admin_group groups[ADMIN_GROUPS];
+	unsigned group_count;
+	struct admin_reserve reserves[ADMIN_RESERVES];
+	unsigned reserve_count;
+	uint8_t uuids[SLOT_DEVICES][16]; /* of the devices asked about */
+	int priority_max;  /* PRIORITY_MAX where nothing is said */
+	unsigned warn;     /* per cent of a limit, 0 nothing is said */
+	uint64_t idle_ns;  /* 0 nothing is said */
 	char warning[256]; /* what was ignored, empty if nothing was */
 };
 

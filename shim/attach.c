@@ -29,6 +29,8 @@ static void describe_device(struct ledger_device *device, CUdevice handle)
 	device->limit_bytes = BYTES_NONE;
 	device->job_limit_bytes = BYTES_NONE;
 	device->user_limit_bytes = BYTES_NONE;
+	device->group_limit_bytes = BYTES_NONE;
+	device->gpu_limit_bytes = BYTES_NONE;
 	device->untracked_bytes = -1;
 	device->overhead_bytes = -1;
 }
@@ -42,7 +44,8 @@ static void find_devices(int count)
 
 		device->ledger = &guest.header->devices[i];
 		device->word = &guest.private_words[i];
-		device->limit = device->group.job = device->group.user = BYTES_NONE;
+		device->limit = BYTES_NONE;
+		memset(&device->group, 0xff, sizeof(device->group)); /* BYTES_NONE */
 		device->unattributed = INT64_MIN;
 		if (real.cuDeviceGet(&device->handle, i) == CUDA_SUCCESS)
 			describe_device(device->ledger, device->handle);

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "admin.h"
+#include "admin_dir.h"
 #include "limit.h"
 #include "log.h"
+#include "neighbours.h"
 #include "settings.h"
 #include "share.h"
 
@@ -86,6 +88,34 @@ static uint64_t live_limit(const uint64_t *overrides, uint32_t slot_device)
 	return overrides ? __atomic_load_n(&overrides[slot_device], __ATOMIC_RELAXED) : 0;
 }
 
+/* The text of a source where there is a limit; none where there is not. */
+static void tell_limit(uint64_t *bytes, char *source, const struct admin_limit *limit)
+{
+	*bytes = limit->bytes;
+	memcpy(source, limit->source, sizeof(limit->source));
+}
+
+/* Limits that only the administrator sets. */
+static void settle_common(struct guest_device *device, uint32_t index)
+{
+	struct ledger_device *told = device->ledger;
+	const struct admin *admin = &bounds.admin;
+	struct admin_limit lowest = { .bytes = BYTES_NONE };
+
+	for (unsigned i = 0; i < SLOT_GROUPS; i++) {
+		uint64_t bytes = i < admin->group_count ? admin->groups[i].max[index].bytes : BYTES_NONE;
+
+		__atomic_store_n(&device->group.group[i], bytes, __ATOMIC_RELAXED);
+		if (bytes < lowest.bytes)
+			lowest = admin->groups[i].max[index];
+	}
+	__atomic_store_n(&device->group.user, admin->max[ADMIN_USER][index].bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&device->group.gpu, admin->max[ADMIN_GPU][index].bytes, __ATOMIC_RELAXED);
+	tell_limit(&told->user_limit_bytes, told->user_limit_source, &admin->max[ADMIN_USER][index]);
+	tell_limit(&told->gpu_limit_bytes, told->gpu_limit_source, &admin->max[ADMIN_GPU][index]);
+	tell_limit(&told->group_limit_bytes, told->group_limit_source, &lowest);
+}
+
 static void settle_device(uint32_t index)
 {
 	struct guest_device *device = &guest.devices[index];
@@ -97,17 +127,13 @@ static void settle_device(uint32_t index)
 	uint64_t job = win(bounds.job[index], "CUWARD_JOB_MEMORY",
 		live_limit(slot ? slot->job_limit_override : NULL, told->slot_device),
 		&bounds.admin.max[ADMIN_JOB][index], told->job_limit_source);
-	const struct admin_limit *user = &bounds.admin.max[ADMIN_USER][index];
 
+	settle_common(device, index);
 	__atomic_store_n(&device->limit, process, __ATOMIC_RELAXED);
 	__atomic_store_n(&device->group.job, job, __ATOMIC_RELAXED);
-	__atomic_store_n(&device->group.user, user->bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(&device->grouped, job != BYTES_NONE || user->bytes != BYTES_NONE,
-		__ATOMIC_RELAXED);
+	__atomic_store_n(&device->grouped, group_least(&device->group) != BYTES_NONE, __ATOMIC_RELAXED);
 	told->limit_bytes = process;
 	told->job_limit_bytes = job;
-	told->user_limit_bytes = user->bytes;
-	memcpy(told->user_limit_source, user->source, sizeof(user->source));
 	if (slot) {
 		slot->process_limit[told->slot_device] = process;
 		slot->job_limit[told->slot_device] = job;
@@ -149,6 +175,54 @@ static void find_group(void)
 	group_inherit(guest.slot->job_limit_override);
 }
 
+/* What is kept for others leaves us the rest of the GPU. */
+static void count_reserves(void)
+{
+	struct admin *admin = &bounds.admin;
+
+	for (unsigned r = 0; r < admin->reserve_count; r++) {
+		for (uint32_t i = 0; i < guest.device_count; i++) {
+			struct admin_limit *gpu = &admin->max[ADMIN_GPU][i];
+
+			if (!admin->reserves[r].bytes[i] || gpu->bytes != BYTES_NONE)
+				continue;
+			gpu->bytes = guest.devices[i].ledger->total_bytes;
+			memcpy(gpu->source, admin->reserves[r].source, sizeof(gpu->source));
+		}
+	}
+}
+
+static void find_user_groups(void)
+{
+	uint32_t gids[SLOT_GROUPS];
+
+	for (unsigned i = 0; i < bounds.admin.group_count; i++)
+		gids[i] = bounds.admin.groups[i].gid;
+	if (guest.slot)
+		group_join(gids, bounds.admin.group_count);
+}
+
+/* Limits of all users together need the slots of all of them. */
+static bool others_can_be_seen(void)
+{
+	char why[200] = "the folder " CUWARD_RUNDIR "/slots of all users is not there or not root's";
+
+	for (uint32_t i = 0; i < guest.device_count; i++) {
+		const struct ledger_device *device = guest.devices[i].ledger;
+		bool gpu = device->gpu_limit_bytes != BYTES_NONE;
+
+		if (!gpu && device->group_limit_bytes == BYTES_NONE)
+			continue;
+		if (guest.slot && share_is_common() && neighbours_open(&bounds.admin, why, sizeof(why)))
+			return true;
+		snprintf(guest.header->refusal, sizeof(guest.header->refusal), "%s: %s: %s",
+			gpu ? device->gpu_limit_source : device->group_limit_source,
+			"other users' processes cannot be seen", why);
+		return false;
+	}
+	return true;
+}
+
 /* Without a slot nobody sees the others: then such a limit cannot be kept, and nothing may start. */
 static bool can_be_kept(void)
 {
@@ -178,8 +252,10 @@ bool bounds_open(void)
 		return false;
 	if (guest.slot)
 		guest.limits_changed = &guest.slot->limits_changed;
+	count_reserves();
+	find_user_groups();
 	bounds_reload();
-	return can_be_kept();
+	return can_be_kept() && others_can_be_seen();
 }
 
 void bounds_forget(void)

@@ -1,5 +1,5 @@
 /*
- * group.c - admission to the limits of a job and a user, without a shared lock on the way of a call.
+ * group.c - admission to limits of several processes, without a shared lock on the way of a call.
  */
 #include "group.h"
 
@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "admin_dir.h"
+#include "neighbours.h"
 #include "peers.h"
 #include "quota.h"
 #include "share.h"
@@ -28,7 +30,8 @@ struct members {
 
 _Static_assert(offsetof(struct slot, words) == 0, "a slot is found by its words");
 
-enum { JOB, USER, GROUPS };
+/* GPU is everybody's; UNIX and those after it are the groups of users that limit us. */
+enum { JOB, USER, GPU, UNIX, GROUPS = UNIX + SLOT_GROUPS };
 
 /* Lists take turns, so that one in use is rarely rewritten. */
 #define LISTS 4
@@ -41,6 +44,7 @@ static struct {
 	struct members *now[GROUPS];
 	unsigned next[GROUPS];
 	char job[128];
+	uint32_t gids[SLOT_GROUPS];
 	struct members lists[GROUPS][LISTS];
 } WHOLE_PAGES group;
 
@@ -60,6 +64,24 @@ bool group_is_part(const char *job, const char *of)
 	return strncmp(job, of, length) == 0 && (job[length] == '\0' || job[length] == '/');
 }
 
+static bool is_bound(const struct slot *slot, uint32_t gid)
+{
+	for (unsigned i = 0; i < SLOT_GROUPS; i++)
+		if (slot->group_gids[i] == gid + 1)
+			return true;
+	return false;
+}
+
+static bool is_member(const struct slot *slot, int which)
+{
+	switch (which) {
+	case JOB: return group_is_part(slot->who.job, group.job);
+	case USER:
+	case GPU: return true;
+	default: return is_bound(slot, group.gids[which - UNIX]);
+	}
+}
+
 static struct members *make_list(int which)
 {
 	struct slots_header *header = share_slots();
@@ -72,8 +94,7 @@ static struct members *make_list(int which)
 	generation = __atomic_load_n(&header->taken, __ATOMIC_SEQ_CST);
 	list->count = 0;
 	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
-		if (slots()[i].state == SLOT_TAKEN && (which == USER ||
-			group_is_part(slots()[i].who.job, group.job)))
+		if (slots()[i].state == SLOT_TAKEN && is_member(&slots()[i], which))
 			list->words[list->count++] = slots()[i].words;
 	}
 	__atomic_store_n(&list->generation, generation, __ATOMIC_SEQ_CST);
@@ -115,8 +136,33 @@ static uint64_t sum_list(const struct members *list, unsigned word_index)
 	return even + odd + (i < count ? held(list, i, word_index) : 0);
 }
 
+/* Of other users too? */
+static bool is_common(int which)
+{
+	return which >= GPU;
+}
+
+static uint32_t gid_of(int which)
+{
+	return which == GPU ? NEIGHBOURS_ALL : group.gids[which - UNIX];
+}
+
+static uint64_t saturated(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* What other users' processes add; what is kept for somebody is as good as held. */
+static __attribute__((noinline)) uint64_t others(int which, unsigned word_index, bool carefully)
+{
+	struct neighbours_sum sum = { 0 };
+
+	neighbours_add(word_index, gid_of(which), carefully, &sum);
+	return saturated(sum.bytes, sum.reserved);
+}
+
 /* As consistent as raising is: what we raised is seen by everybody before any word is read. */
-static uint64_t sum(int which, unsigned word_index)
+static uint64_t sum(int which, unsigned word_index, bool carefully)
 {
 	struct members *list;
 	uint32_t generation;
@@ -128,41 +174,86 @@ static uint64_t sum(int which, unsigned word_index)
 		bytes = sum_list(list, word_index);
 	} while (unlikely(!generation ||
 		generation != __atomic_load_n(&list->generation, __ATOMIC_SEQ_CST)));
+	if (unlikely(is_common(which)))
+		bytes = saturated(bytes, others(which, word_index, carefully));
 	return bytes;
 }
 
 /* ---- does it fit? ---- */
 
-static bool fits_one(int which, unsigned word_index, uint64_t limit, struct refusal *why)
+static uint64_t limit_of(const struct group_limits *limits, int which)
 {
-	uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index);
+	switch (which) {
+	case JOB: return limits->job;
+	case USER: return limits->user;
+	case GPU: return limits->gpu;
+	default: return limits->group[which - UNIX];
+	}
+}
+
+static enum cuward_scope scope_of(int which)
+{
+	static const enum cuward_scope scopes[] = { SCOPE_JOB, SCOPE_USER, SCOPE_GPU };
+
+	return which < UNIX ? scopes[which] : SCOPE_GROUP;
+}
+
+/*
+ * Why not, if not; `over` is whose limit it is. Carefully: the dead of other users, whose slots we
+ * may not clean, do not count.
+ */
+struct verdict {
+	struct refusal *why;
+	int over;
+	bool carefully;
+};
+
+static bool fits_one(int which, unsigned word_index, uint64_t limit, struct verdict *verdict)
+{
+	uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, verdict->carefully);
 
 	if (likely(used <= limit))
 		return true;
-	why->scope = which == JOB ? SCOPE_JOB : SCOPE_USER;
-	why->limit_bytes = limit;
-	why->used_bytes = used;
+	verdict->over = which;
+	verdict->why->scope = scope_of(which);
+	verdict->why->limit_bytes = limit;
+	verdict->why->used_bytes = used;
 	return false;
 }
 
-static bool fits(unsigned word_index, const struct group_limits *limits, struct refusal *why)
+static bool fits(unsigned word_index, const struct group_limits *limits, struct verdict *verdict)
 {
-	return fits_one(JOB, word_index, limits->job, why) && fits_one(USER, word_index, limits->user, why);
+	if (!fits_one(JOB, word_index, limits->job, verdict) ||
+		!fits_one(USER, word_index, limits->user, verdict))
+		return false;
+	for (int which = GPU; which < GROUPS; which++)
+		if (unlikely(limit_of(limits, which) != BYTES_NONE) &&
+			!fits_one(which, word_index, limit_of(limits, which), verdict))
+			return false;
+	return true;
 }
 
 uint64_t group_room(unsigned word_index, const struct group_limits *limits)
 {
-	const uint64_t limit[GROUPS] = { limits->job, limits->user };
 	uint64_t room = BYTES_NONE;
 
 	for (int which = 0; which < GROUPS; which++) {
-		uint64_t used = limit[which] == BYTES_NONE ? 0 : sum(which, word_index);
-		uint64_t left = limit[which] == BYTES_NONE ? BYTES_NONE :
-			used < limit[which] ? limit[which] - used : 0;
+		uint64_t limit = limit_of(limits, which);
+		uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, false);
+		uint64_t left = limit == BYTES_NONE ? BYTES_NONE : used < limit ? limit - used : 0;
 
 		room = left < room ? left : room;
 	}
 	return room;
+}
+
+uint64_t group_least(const struct group_limits *limits)
+{
+	uint64_t least = BYTES_NONE;
+
+	for (int which = 0; which < GROUPS; which++)
+		least = limit_of(limits, which) < least ? limit_of(limits, which) : least;
+	return least;
 }
 
 /* ---- it does not: taking turns ---- */
@@ -180,18 +271,26 @@ static void nap(void)
 	nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
 }
 
+static int open_turn(bool common)
+{
+	char why[256];
+	int folder = common ? -1 : share_folder(why, sizeof(why));
+	int fd = common ? admin_dir_open_turn() : folder < 0 ? -1 :
+		openat(folder, "turn", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (folder >= 0)
+		close(folder);
+	return fd;
+}
+
 /*
  * Fairness only: without the turn, after a while, it is tried all the same. Its own open file, so that
  * threads take turns too, and death gives it back.
  */
-static int take_turn(uint64_t deadline)
+static int take_turn(bool common, uint64_t deadline)
 {
-	char why[256];
-	int folder = share_folder(why, sizeof(why));
-	int fd = folder < 0 ? -1 : openat(folder, "turn", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = open_turn(common);
 
-	if (folder >= 0)
-		close(folder);
 	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && clock_ns() < deadline)
 		nap();
 	return fd;
@@ -209,6 +308,13 @@ static uint64_t reading(int which, unsigned word_index, unsigned *asking)
 		hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
 		hash ^= hash >> 29;
 		*asking += quota_asking(word);
+	}
+	if (is_common(which)) {
+		struct neighbours_sum sum = { .hash = hash };
+
+		neighbours_add(word_index, gid_of(which), true, &sum);
+		*asking += sum.asking;
+		hash = sum.hash;
 	}
 	return hash;
 }
@@ -254,48 +360,39 @@ bool group_drop_dead(void)
 }
 
 /* Who holds most, for whoever reads the refusal. */
-static void name_holders(unsigned word_index, struct refusal *why)
+static void name_holders(unsigned word_index, const struct verdict *verdict)
 {
-	const struct members *list = members(why->scope == SCOPE_JOB ? JOB : USER);
-	struct ledger_holder *holders = why->holders;
+	const struct members *list = members(verdict->over);
 
 	for (uint32_t i = 0; i < list->count; i++) {
 		const struct slot *slot = (const struct slot *)list->words[i]; /* its first member */
-		struct ledger_holder holder = {
-			.bytes = quota_used(&slot->words[word_index]), .pid = slot->who.pid,
-			.since_ns = slot->who.start_realtime_ns,
-		};
-		int place = LEDGER_HOLDERS;
 
-		memcpy(holder.command, slot->who.command, sizeof(holder.command) - 1);
-		while (place > 0 && holder.bytes > holders[place - 1].bytes)
-			place--;
-		if (place == LEDGER_HOLDERS)
-			continue;
-		memmove(&holders[place + 1], &holders[place],
-			(LEDGER_HOLDERS - 1 - place) * sizeof(holder));
-		holders[place] = holder;
+		neighbours_place(verdict->why->holders, slot, quota_used(&slot->words[word_index]));
 	}
+	if (is_common(verdict->over))
+		neighbours_name(word_index, gid_of(verdict->over), verdict->why->holders);
 }
 
-static void refused(uint64_t *word, unsigned word_index, uint64_t bytes, struct refusal *why)
+static void refused(uint64_t *word, unsigned word_index, uint64_t bytes, struct verdict *verdict)
 {
+	struct refusal *why = verdict->why;
+
 	quota_withdraw(word, bytes);
 	why->used_bytes -= bytes < why->used_bytes ? bytes : why->used_bytes;
-	name_holders(word_index, why);
+	name_holders(word_index, verdict);
 }
 
 #define SUSPICION_NS 2000000ull
 
 /* Raised and too much: granted later on, or refused. */
 static bool decide(uint64_t *word, unsigned word_index, uint64_t bytes,
-	const struct group_limits *limits, uint64_t deadline, struct refusal *why)
+	const struct group_limits *limits, uint64_t deadline, struct verdict *verdict)
 {
 	uint64_t suspicious = clock_ns() + SUSPICION_NS;
 
 	for (;;) {
-		bool over = !fits(word_index, limits, why);
-		bool quiet = over && is_quiet(why->scope == SCOPE_JOB ? JOB : USER, word_index);
+		bool over = !fits(word_index, limits, verdict);
+		bool quiet = over && is_quiet(verdict->over, word_index);
 		uint64_t now;
 
 		if (!over) {
@@ -306,31 +403,35 @@ static bool decide(uint64_t *word, unsigned word_index, uint64_t bytes,
 		/* Before a no, and when somebody stays undecided for long: are they alive at all? */
 		if ((quiet || now > suspicious) && group_drop_dead())
 			continue;
-		if ((quiet && !fits(word_index, limits, why)) || now > deadline)
+		if ((quiet && !fits(word_index, limits, verdict)) || now > deadline)
 			break;
 		if (now > suspicious)
 			suspicious = now + SUSPICION_NS;
 		if (!quiet)
 			nap();
 	}
-	refused(word, word_index, bytes, why);
+	refused(word, word_index, bytes, verdict);
 	return false;
 }
 
 static __attribute__((noinline)) bool contend(uint64_t *word, unsigned word_index, uint64_t bytes,
-	uint64_t process_limit, const struct group_limits *limits, struct refusal *why)
+	uint64_t process_limit, const struct group_limits *limits, struct verdict *verdict)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_NS;
 	int saved = errno;
 	bool granted = false;
-	int turn;
+	int turn, common_turn;
 
 	quota_withdraw(word, bytes);
-	turn = take_turn(deadline);
+	/* First our own users' turn, then everybody's: the same order for all. */
+	turn = take_turn(false, deadline);
+	common_turn = is_common(verdict->over) ? take_turn(true, deadline) : -1;
 	if (quota_raise(word, bytes, process_limit))
-		granted = decide(word, word_index, bytes, limits, deadline, why);
+		granted = decide(word, word_index, bytes, limits, deadline, verdict);
 	else
-		*why = (struct refusal){ SCOPE_PROCESS, process_limit, quota_used(word), { { 0 } } };
+		*verdict->why = (struct refusal){ SCOPE_PROCESS, process_limit, quota_used(word), { { 0 } } };
+	if (common_turn >= 0)
+		close(common_turn);
 	if (turn >= 0)
 		close(turn);
 	errno = saved;
@@ -338,25 +439,27 @@ static __attribute__((noinline)) bool contend(uint64_t *word, unsigned word_inde
 }
 
 /* Raised, too much, and nobody else is undecided: then it is no, without taking turns. */
-static bool is_plainly_over(unsigned word_index, const struct group_limits *limits, struct refusal *why)
+static bool is_plainly_over(unsigned word_index, const struct group_limits *limits,
+	struct verdict *verdict)
 {
-	return is_quiet(why->scope == SCOPE_JOB ? JOB : USER, word_index) && !group_drop_dead() &&
-		!fits(word_index, limits, why);
+	return is_quiet(verdict->over, word_index) && !group_drop_dead() &&
+		!fits(word_index, limits, verdict);
 }
 
 /* Files are opened and time passes: a thread cancelled there would stay undecided for ever. */
 static __attribute__((noinline)) bool take_over_limit(uint64_t *word, unsigned word_index,
-	uint64_t bytes, uint64_t process_limit, const struct group_limits *limits, struct refusal *why)
+	uint64_t bytes, uint64_t process_limit, const struct group_limits *limits, struct verdict *verdict)
 {
 	bool taken = false;
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	memset(why->holders, 0, sizeof(why->holders));
-	if (is_plainly_over(word_index, limits, why))
-		refused(word, word_index, bytes, why);
+	memset(verdict->why->holders, 0, sizeof(verdict->why->holders));
+	verdict->carefully = true;
+	if (is_plainly_over(word_index, limits, verdict))
+		refused(word, word_index, bytes, verdict);
 	else
-		taken = contend(word, word_index, bytes, process_limit, limits, why);
+		taken = contend(word, word_index, bytes, process_limit, limits, verdict);
 	pthread_setcancelstate(state, NULL);
 	return taken;
 }
@@ -364,15 +467,17 @@ static __attribute__((noinline)) bool take_over_limit(uint64_t *word, unsigned w
 bool group_take(uint64_t *word, unsigned word_index, uint64_t bytes, uint64_t process_limit,
 	const struct group_limits *limits, struct refusal *why)
 {
+	struct verdict verdict = { .why = why };
+
 	if (unlikely(!quota_raise(word, bytes, process_limit))) {
 		*why = (struct refusal){ SCOPE_PROCESS, process_limit, quota_used(word), { { 0 } } };
 		return false;
 	}
-	if (likely(fits(word_index, limits, why))) {
+	if (likely(fits(word_index, limits, &verdict))) {
 		quota_settle(word);
 		return true;
 	}
-	return take_over_limit(word, word_index, bytes, process_limit, limits, why);
+	return take_over_limit(word, word_index, bytes, process_limit, limits, &verdict);
 }
 
 void group_open(const char *job, uint32_t self)
@@ -380,6 +485,19 @@ void group_open(const char *job, uint32_t self)
 	share_wipe_on_fork(&group, sizeof(group));
 	group.self = self;
 	strncpy(group.job, job, sizeof(group.job) - 1);
+}
+
+void group_join(const uint32_t *gids, unsigned count)
+{
+	struct slot *own = &slots()[group.self];
+
+	for (unsigned i = 0; i < count && i < SLOT_GROUPS; i++) {
+		group.gids[i] = gids[i];
+		own->group_gids[i] = gids[i] + 1;
+	}
+	/* Whoever counts that group's processes made his list before. */
+	if (count)
+		share_slot_changed();
 }
 
 void group_inherit(uint64_t job_limit_override[SLOT_DEVICES])

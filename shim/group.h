@@ -1,5 +1,5 @@
 /*
- * group.h - limits of several processes together: a job, a user.
+ * group.h - limits of several processes together: a job, a user, a group of users, all on a GPU.
  *
  * A group has no counter of its own: what it uses is the sum over its members' slots, so nothing
  * drifts, and a killed process stops counting. A request is raised in our own word, visibly and before
@@ -29,6 +29,8 @@ struct refusal {
 struct group_limits {
 	uint64_t job;
 	uint64_t user;
+	uint64_t gpu;
+	uint64_t group[SLOT_GROUPS];
 };
 
 /* Runs within a run are part of it. Without a job, all that have none are one. */
@@ -36,6 +38,12 @@ bool group_is_part(const char *job, const char *of);
 
 /* Once, with a slot: whose group are we in? */
 void group_open(const char *job, uint32_t self);
+
+/* The groups of users whose limit binds us; each index is that of group_limits.group. */
+void group_join(const uint32_t *gids, unsigned count);
+
+/* The least of these limits, and is there one? */
+uint64_t group_least(const struct group_limits *limits);
 
 /* A limit that our job was given while it ran: what living members have in their slots. */
 void group_inherit(uint64_t job_limit_override[SLOT_DEVICES]);

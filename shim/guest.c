@@ -20,6 +20,7 @@
 #include "bounds.h"
 #include "log.h"
 #include "lookup.h"
+#include "neighbours.h"
 #include "policy.h"
 #include "settings.h"
 #include "share.h"
@@ -117,6 +118,7 @@ static void forget(void)
 	ledger_forget();
 	share_forget();
 	group_forget();
+	neighbours_forget();
 	gputime_forget();
 	traced_forget();
 	bounds_forget();

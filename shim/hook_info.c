@@ -34,7 +34,7 @@ static uint64_t room(const struct guest_device *device)
 
 static uint64_t limit_of(const struct guest_device *device)
 {
-	return least(device->limit, least(device->group.job, device->group.user));
+	return least(device->limit, group_least(&device->group));
 }
 
 #define MEM_GET_INFO(name) \

@@ -20,7 +20,8 @@ int peers_open(void)
 {
 	char why[256];
 	char name[32];
-	int folder = share_folder(why, sizeof(why));
+	bool common;
+	int folder = share_slots_folder(&common, why, sizeof(why));
 	int fd;
 
 	if (folder < 0)

@@ -232,6 +232,10 @@ static void put_device(struct json *json, unsigned index, const struct ledger_de
 		sizeof(device->job_limit_source));
 	put_limit(json, "user", device->user_limit_bytes, device->user_limit_source,
 		sizeof(device->user_limit_source));
+	put_limit(json, "group", device->group_limit_bytes, device->group_limit_source,
+		sizeof(device->group_limit_source));
+	put_limit(json, "gpu", device->gpu_limit_bytes, device->gpu_limit_source,
+		sizeof(device->gpu_limit_source));
 	json_close(json, ']');
 	json_bytes(json, "used_bytes", used_bytes);
 	json_number(json, "peak_bytes", device->peak_bytes);

@@ -99,6 +99,7 @@ static void put_holders(struct json *json, const struct ledger_view *view,
 		json_open(json, NULL, '{');
 		json_number(json, "bytes", holder->bytes);
 		json_bytes(json, "pid", holder->pid ? holder->pid : BYTES_NONE);
+		json_bytes(json, "uid", holder->pid ? holder->uid : BYTES_NONE);
 		json_string_in(json, "command", holder->command, sizeof(holder->command));
 		json_time(json, "since", holder->since_ns);
 		if (place)

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "admin_dir.h"
 #include "log.h"
 #include "lock.h"
 #include "settings.h"
@@ -36,6 +37,7 @@ static struct {
 	struct slots_header *header;
 	struct slot *slots;
 	uint32_t number;
+	bool common; /* in the administrator's folder */
 } WHOLE_PAGES share;
 
 /* ---- memory ---- */
@@ -66,6 +68,22 @@ void *share_map(int fd, uint64_t offset, size_t bytes)
 	madvise(memory, bytes, MADV_DONTFORK);
 	madvise(memory, bytes, MADV_DONTDUMP);
 	return memory;
+}
+
+const void *share_map_slots(int fd)
+{
+	void *memory = mmap(NULL, SLOTS_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, SLOTS_BYTES, MADV_DONTFORK);
+	madvise(memory, SLOTS_BYTES, MADV_DONTDUMP);
+	return memory;
+}
+
+void share_unmap_slots(const void *slots)
+{
+	munmap((void *)slots, SLOTS_BYTES);
 }
 
 void *share_private(size_t bytes)
@@ -246,6 +264,19 @@ int share_folder(char *why, size_t why_bytes)
 	return fd;
 }
 
+int share_slots_folder(bool *common, char *why, size_t why_bytes)
+{
+	int fd = getuid() == geteuid() ? admin_dir_open("slots") : -1;
+
+	*common = fd >= 0;
+	return fd >= 0 ? fd : share_folder(why, why_bytes);
+}
+
+bool share_is_common(void)
+{
+	return share.common;
+}
+
 static int open_or_make(int parent, const char *name)
 {
 	mkdirat(parent, name, 0700);
@@ -347,8 +378,19 @@ static void remove_old_ledger(int folder, const struct process_identity *who)
 	unlinkat(folder, path, 0);
 }
 
+static void remove_ledger_of(const struct process_identity *who)
+{
+	char why[256];
+	int folder = share_folder(why, sizeof(why));
+
+	if (folder < 0)
+		return;
+	remove_old_ledger(folder, who);
+	close(folder);
+}
+
 /* With the header locked: a free slot, one whose owner died, or a fresh one. */
-static int find_slot(int fd, int folder)
+static int find_slot(int fd)
 {
 	uint32_t used = share.header->slots_used;
 
@@ -359,7 +401,7 @@ static int find_slot(int fd, int folder)
 			if (!lock_range(fd, slot_offset(i), sizeof(struct slot), true))
 				continue;
 			if (dead)
-				remove_old_ledger(folder, &share.slots[i].who);
+				remove_ledger_of(&share.slots[i].who);
 			return i;
 		}
 	}
@@ -370,6 +412,11 @@ static int find_slot(int fd, int folder)
 		return -1;
 	share.header->slots_used = used + 1;
 	return used;
+}
+
+void share_slot_changed(void)
+{
+	__atomic_add_fetch(&share.header->taken, 1, __ATOMIC_SEQ_CST);
 }
 
 static struct slot *fill_slot(uint32_t number, const struct process_identity *who)
@@ -384,7 +431,7 @@ static struct slot *fill_slot(uint32_t number, const struct process_identity *wh
 	for (int i = 0; i < SLOT_DEVICES; i++)
 		slot->process_limit[i] = BYTES_NONE;
 	__atomic_store_n(&slot->state, SLOT_TAKEN, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&share.header->taken, 1, __ATOMIC_SEQ_CST);
+	share_slot_changed();
 	return slot;
 }
 
@@ -428,7 +475,7 @@ static void unmap_slots(void)
 }
 
 /* With the header locked. The number of our slot, or -1 and why. */
-static int take_locked(int fd, int folder, struct ledger_header *ledger, char *why, size_t why_bytes)
+static int take_locked(int fd, struct ledger_header *ledger, char *why, size_t why_bytes)
 {
 	int slot = -1;
 
@@ -437,7 +484,7 @@ static int take_locked(int fd, int folder, struct ledger_header *ledger, char *w
 		snprintf(why, why_bytes, "no room for the slots file");
 	else if (!find_devices(ledger->devices, ledger->device_count))
 		snprintf(why, why_bytes, "more than %d different GPUs in one slots file", SLOT_DEVICES);
-	else if ((slot = find_slot(fd, folder)) < 0)
+	else if ((slot = find_slot(fd)) < 0)
 		snprintf(why, why_bytes, "no slot is free in the slots file");
 	else
 		fill_slot(slot, &ledger->who);
@@ -452,8 +499,11 @@ static int open_slots(int folder, const char *name, char *why, size_t why_bytes)
 	struct stat status;
 
 	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == getuid() &&
-	    share_allocate(fd, 0, sizeof(struct slots_header)) == 0 && map_slots(fd))
+	    share_allocate(fd, 0, sizeof(struct slots_header)) == 0 && map_slots(fd)) {
+		if (share.common && (status.st_mode & 0777) != 0644)
+			fchmod(fd, 0644);
 		return fd;
+	}
 	snprintf(why, why_bytes, "cannot use %s in the shared folder: %s", name,
 		fd < 0 ? strerror(errno) : "it is no file of ours, or there is no room");
 	if (fd >= 0)
@@ -501,16 +551,18 @@ static int lock_slots(int folder, const char *name, char *why, size_t why_bytes)
 struct slot *share_take_slot(struct ledger_header *ledger, char *why, size_t why_bytes)
 {
 	char name[32];
-	int folder = share_folder(why, why_bytes);
+	bool common;
+	int folder = share_slots_folder(&common, why, why_bytes);
 	int fd = -1;
 	int slot = -1;
 
+	share.common = common;
 	if (folder >= 0) {
 		snprintf(name, sizeof(name), "slots.%u", getuid());
 		fd = lock_slots(folder, name, why, why_bytes);
 	}
 	if (fd >= 0) {
-		slot = take_locked(fd, folder, ledger, why, why_bytes);
+		slot = take_locked(fd, ledger, why, why_bytes);
 		lock_range(fd, 0, 1, false);
 		close(fd);
 	}

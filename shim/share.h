@@ -25,6 +25,22 @@ int share_folder(char *why, size_t why_bytes);
 /* Open, below that folder, a folder for the ledgers of `job` ("" for none), made if missing. */
 int share_job_folder(int folder, const char *job);
 
+/*
+ * Open the folder where slots files lie: the administrator's, where all users meet, else ours. `common`
+ * tells which. -errno with a sentence.
+ */
+int share_slots_folder(bool *common, char *why, size_t why_bytes);
+
+/* Are our slots in the administrator's folder? */
+bool share_is_common(void);
+
+/* Map a slots file of somebody else, to be read with great care: he may cut it off. NULL on failure. */
+const void *share_map_slots(int fd);
+void share_unmap_slots(const void *slots);
+
+/* Whatever others remember of our slot, they must look at it again. */
+void share_slot_changed(void);
+
 /* Map a file shared; it is absent in forked children and in core dumps. NULL on failure. */
 void *share_map(int fd, uint64_t offset, size_t bytes);
 

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "admin_dir.h"
 #include "cuward.h"
 #include "ledger_peek.h"
 #include "run.h"
@@ -111,6 +112,8 @@ static void clean_folder(const char *folder, struct cleaned *cleaned)
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/slots.%u", folder, geteuid());
+	clean_slots(path, cleaned);
+	snprintf(path, sizeof(path), CUWARD_RUNDIR "/slots/slots.%u", geteuid());
 	clean_slots(path, cleaned);
 	cleaned->ledgers += run_folder_sweep(folder);
 }

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "admin_dir.h"
 #include "cuward.h"
 #include "libraries.h"
 #include "limit.h"
@@ -246,6 +247,24 @@ static void check_folder(struct diagnosis *d)
 			"of a process still hold, in private memory");
 }
 
+/* Where all users meet; without it they do not count together. */
+static void check_common(struct diagnosis *d)
+{
+	int fd = admin_dir_open("slots");
+
+	if (fd >= 0) {
+		say(d, OK, "all users meet in " CUWARD_RUNDIR);
+		close(fd);
+	} else if (access(CUWARD_RUNDIR, F_OK) == 0) {
+		say(d, FAIL, CUWARD_RUNDIR " is not as tmpfiles.d makes it: root's, slots and queue with "
+			"mode 1777");
+		advise(d, "systemd-tmpfiles --create cuward.conf, or see docs/shared-box.md");
+	} else {
+		say(d, OK, "users do not meet: each counts and queues for himself (" CUWARD_RUNDIR
+			" is not there)");
+	}
+}
+
 #define SPACE_LEAST (64ull << 20)
 
 static void check_space(struct diagnosis *d)
@@ -343,6 +362,7 @@ static const struct check {
 	{ "limits", check_limits },
 	{ "driver", check_driver },
 	{ "folder", check_folder },
+	{ "common", check_common },
 	{ "space", check_space },
 	{ "session-daemon", check_session_daemon },
 	{ "provider", check_provider },
@@ -369,7 +389,7 @@ static void print_text(const struct diagnosis *all)
 			printf("%22s-> %s\n", "", all[i].advice);
 	}
 	printf("\nNot a wall: a program that wants to can get around a preload. Not counted yet:\n"
-		"memory of OpenGL, EGL and VDPAU. Limits of all users of a GPU together are not enforced.\n");
+		"memory of OpenGL, EGL and VDPAU.\n");
 }
 
 static void print_json(const struct diagnosis *all)

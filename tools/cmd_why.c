@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
+#include "admin.h"
 #include "cuward.h"
 #include "format.h"
 #include "policy.h"
@@ -166,6 +168,19 @@ static bool is_there(const struct order *order, const struct box *box)
 	return !order->what;
 }
 
+/* Where the options say nothing the administrator may. */
+static void set_thresholds(struct why_watch *watch, const struct order *order)
+{
+	static struct admin admin;
+	char why[300];
+	bool told = admin_read(&admin, NULL, 0, getuid(), why, sizeof(why));
+
+	watch->idle_ns = order->idle_ns ? order->idle_ns :
+		told && admin.idle_ns ? admin.idle_ns : 60000000000;
+	watch->stuck_ns = order->stuck_ns;
+	watch->near_percent = told && admin.warn ? admin.warn : 90;
+}
+
 int cmd_why(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
@@ -180,7 +195,7 @@ int cmd_why(int argc, char **argv)
 		.doc = "Is it normal, whose is it, is it doing anything? Verdicts with evidence.\v"
 			"Exit status: 0 all is normal, 1 a verdict is a fault, or there is no such GPU or process, "
 			"2 usage." };
-	struct order order = { .look_ns = 2000000000, .idle_ns = 60000000000, .stuck_ns = 30000000000 };
+	struct order order = { .look_ns = 2000000000, .stuck_ns = 30000000000 };
 	struct why_watch watch = { 0 };
 	struct answer answer = { 0 };
 	struct box box;
@@ -195,8 +210,7 @@ int cmd_why(int argc, char **argv)
 		box_close(&box);
 		return EXIT_FOUND;
 	}
-	watch.idle_ns = order.idle_ns;
-	watch.stuck_ns = order.stuck_ns;
+	set_thresholds(&watch, &order);
 	why_look(&watch, &box, order.look_ns);
 	(order.json ? answer_json : answer_text)(&order, &watch, &answer);
 	why_look_done(&watch);

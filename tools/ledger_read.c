@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "admin_dir.h"
 #include "pread_some.h"
 
 /* ---- one file ---- */
@@ -267,20 +268,33 @@ static enum ledger_owner proc_owner(const struct process_identity *who)
 	return now.state == 'Z' && now.threads <= 1 ? OWNER_DEAD : OWNER_ALIVE;
 }
 
-enum ledger_owner ledger_owner(const struct ledger_file *file, const char *dir)
+static enum ledger_owner slot_owner(const char *folder, const struct ledger_header *header)
 {
-	const struct process_identity *who = &file->header->who;
 	enum ledger_owner owner = OWNER_UNKNOWN;
 	char path[PATH_MAX];
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/slots.%u", dir, who->uid);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0 && file->header->slot < SLOT_COUNT)
-		owner = lock_owner(fd, who, file->header->slot);
+	snprintf(path, sizeof(path), "%s/slots.%u", folder, header->who.uid);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0 && header->slot < SLOT_COUNT)
+		owner = lock_owner(fd, &header->who, header->slot);
 	if (fd >= 0)
 		close(fd);
-	return owner == OWNER_UNKNOWN ? proc_owner(who) : owner;
+	return owner;
+}
+
+/* The slots may be here, or among those of all users, which may have come since it started. */
+enum ledger_owner ledger_owner(const struct ledger_file *file, const char *dir)
+{
+	enum ledger_owner here = slot_owner(dir, file->header);
+	enum ledger_owner there = here == OWNER_ALIVE ? OWNER_UNKNOWN :
+		slot_owner(CUWARD_RUNDIR "/slots", file->header);
+
+	if (here == OWNER_ALIVE || there == OWNER_ALIVE)
+		return OWNER_ALIVE;
+	if (here == OWNER_DEAD || there == OWNER_DEAD)
+		return OWNER_DEAD;
+	return proc_owner(&file->header->who);
 }
 
 bool ledger_is_later_image(const struct ledger_file *a, const struct ledger_file *b)

@@ -25,7 +25,7 @@ struct layer {
 };
 
 struct layers {
-	struct layer all[8];
+	struct layer all[9 + ADMIN_GROUPS];
 	unsigned count;
 	struct admin admin;
 	char asked[2][128];
@@ -127,6 +127,15 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 	add_layer(layers, "user", layers->admin.max[ADMIN_USER][0].bytes,
 		layers->admin.max[ADMIN_USER][0].source);
 	mark_least(layers, "user", false);
+	for (unsigned i = 0; i < layers->admin.group_count; i++)
+		add_layer(layers, "group", layers->admin.groups[i].max[0].bytes,
+			layers->admin.groups[i].max[0].source);
+	add_layer(layers, "gpu", layers->admin.max[ADMIN_GPU][0].bytes,
+		layers->admin.max[ADMIN_GPU][0].source);
+	/* Each group is another sum: all of them apply. */
+	for (unsigned i = 0; i < layers->count; i++)
+		if (layers->all[i].scope[0] == 'g')
+			layers->all[i].binds = true;
 }
 
 static void put_rows(struct table *table, const struct box *box, const struct box_process *process,
@@ -206,7 +215,7 @@ void limit_show(FILE *out, const struct box *box, struct box_process *const *pro
 
 /* ---- nobody in particular ---- */
 
-static const char *const scopes[ADMIN_COUNT] = { "process", "job", "user" };
+static const char *const scopes[ADMIN_COUNT] = { "process", "job", "user", "gpu" };
 
 static void add_variables(json_t *all)
 {

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "admin_dir.h"
 #include "need.h"
 #include "pread_some.h"
 #include "state.h"
@@ -60,7 +61,8 @@ static enum ledger_owner lock_owner(int fd, uint64_t offset)
 
 	if (fcntl(fd, F_OFD_GETLK, &lock) != 0)
 		return OWNER_UNKNOWN;
-	return lock.l_type == F_UNLCK ? OWNER_DEAD : OWNER_ALIVE;
+	/* For reading anybody may lock it who can read it. */
+	return lock.l_type == F_WRLCK ? OWNER_ALIVE : OWNER_DEAD;
 }
 
 /*
@@ -119,6 +121,35 @@ static void check_devices(struct slots_header *header)
 			memset(&header->devices[i], 0, sizeof(header->devices[i]));
 }
 
+/* Where their ledgers lie: beside them, or, with slots of all users, in their owners' folders. */
+static char *ledgers_folder(const char *path, uint32_t uid)
+{
+	char folder[PATH_MAX];
+	char *copy = need_copy(path), *beside = need_copy(dirname(copy));
+
+	free(copy);
+	if (strcmp(beside, CUWARD_RUNDIR "/slots") != 0)
+		return beside;
+	free(beside);
+	if (uid == geteuid() && !state_folder(folder))
+		return need_copy(folder);
+	snprintf(folder, sizeof(folder), "/run/user/%u/cuward", uid);
+	if (access(folder, F_OK) != 0)
+		snprintf(folder, sizeof(folder), "/dev/shm/cuward-%u", uid);
+	return need_copy(folder);
+}
+
+/* In the folder of all users anybody may make a file in anybody's name. */
+static bool is_named_after_owner(const char *path, uint32_t uid)
+{
+	const char *name = strrchr(path, '/');
+	char own[32];
+
+	snprintf(own, sizeof(own), "/slots.%u", uid);
+	return strncmp(path, CUWARD_RUNDIR "/slots/", strlen(CUWARD_RUNDIR "/slots/")) != 0 ||
+		(name && strcmp(name, own) == 0);
+}
+
 bool slots_file_open(struct slots_file *file, const char *path, char *why, size_t why_bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -130,17 +161,16 @@ bool slots_file_open(struct slots_file *file, const char *path, char *why, size_
 		problem = strerror(errno);
 	else if (!S_ISREG(info.st_mode))
 		problem = "not a regular file";
+	else if (!is_named_after_owner(path, info.st_uid))
+		problem = "it belongs to somebody else than its name says";
 	else
 		problem = header_problem(&file->header,
 			pread_some(fd, &file->header, sizeof(file->header), 0));
 	if (problem) {
 		snprintf(why, why_bytes, "%s: %s", path, problem);
 	} else {
-		char *copy = need_copy(path);
-
 		file->path = need_copy(path);
-		file->folder = need_copy(dirname(copy));
-		free(copy);
+		file->folder = ledgers_folder(path, info.st_uid);
 		file->uid = info.st_uid;
 		file->own = info.st_uid == geteuid();
 		check_devices(&file->header);
@@ -211,7 +241,13 @@ void slots_list_open(struct slots_list *list)
 	char folder[PATH_MAX], pattern[2 * PATH_MAX];
 	const char *dir = getenv("CUWARD_DIR");
 
+	int common = admin_dir_open("slots");
+
 	*list = (struct slots_list){ 0 };
+	if (common >= 0) {
+		add_pattern(list, CUWARD_RUNDIR "/slots/slots.*");
+		close(common);
+	}
 	if (!state_folder(folder)) {
 		quote(pattern, sizeof(pattern) - 16, folder);
 		strcat(pattern, "/slots.*");

@@ -139,7 +139,7 @@ static uint64_t used_by_group(const struct telling *t, uint32_t word)
 static void tell_near(const struct telling *t, const char *scope, uint64_t used, uint64_t limit,
 	const struct box_hold *hold)
 {
-	if (limit == BYTES_NONE || !limit || used < limit / 10 * 9)
+	if (limit == BYTES_NONE || !limit || used < limit / 100 * t->watch->near_percent)
 		return;
 	say(t, WHY_NEAR_LIMIT, "%s of the %s limit of %s are used on %s", format_bytes(used), scope,
 		format_bytes(limit), box_gpu_name(t->watch->box, &t->watch->box->gpus[hold->gpu]));

@@ -48,6 +48,7 @@ struct why_watch {
 	unsigned samples;
 	uint64_t ns; /* how long */
 	uint64_t idle_ns, stuck_ns; /* from when on it is */
+	unsigned near_percent;      /* of a limit: from there on it is near */
 };
 
 /* Look for so long, at box->processes as they are now. */

@@ -30,6 +30,7 @@
 /* At most this many GPUs are seen at once, by one process and in one slots file. */
 #define SLOT_DEVICES 32
 #define SLOT_COUNT 1024
+#define SLOT_GROUPS 4 /* groups of users whose limit binds one process */
 
 /*
  * An odd number of cache lines: a limit of many processes is decided by reading the words of all their
@@ -136,7 +137,8 @@ struct slot {
 	uint64_t waiting_seen_ns;  /* CLOCK_MONOTONIC: a waiting thread was at it */
 	uint32_t waiting_scope;    /* whose limit it waits for: enum cuward_scope */
 	uint32_t reserved_waiting;
-	uint8_t reserved[SLOT_BYTES - 1112 - sizeof(struct process_identity) - 552];
+	uint32_t group_gids[SLOT_GROUPS]; /* groups of users whose limit binds it, + 1 */
+	uint8_t reserved[SLOT_BYTES - 1112 - sizeof(struct process_identity) - 568];
 };
 
 /* ---- the ledger file ---- */
@@ -235,6 +237,10 @@ struct ledger_device {
 	char job_limit_source[48];
 	uint64_t user_limit_bytes;
 	char user_limit_source[48];
+	uint64_t group_limit_bytes; /* the lowest of those of its user's groups */
+	char group_limit_source[48];
+	uint64_t gpu_limit_bytes;   /* of all users together */
+	char gpu_limit_source[48];
 	uint64_t peak_bytes;
 	uint64_t denied;
 	uint64_t denied_bytes;
@@ -252,7 +258,8 @@ struct ledger_holder {
 	uint64_t since_ns; /* CLOCK_REALTIME */
 	uint32_t pid;      /* 0: this process */
 	uint32_t site;     /* 0: none */
-	char command[24];
+	uint32_t uid;
+	char command[20];
 };
 
 #define LEDGER_HOLDERS 3

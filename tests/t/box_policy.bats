@@ -83,6 +83,15 @@ conf=/etc/cuward/cuward.conf
 	limits "[[\"process\",$(((16 << 30) / 1000)),\"/etc/cuward/conf.d/20-user.conf\"]]"
 }
 
+@test "a section of a group is for its members" {
+	printf '[group 12345]\nprocess_max = 8M\npriority_max = 3\nwarn = 80%%\nidle = 5m\n' >etc/cuward.conf
+	bound 0 init device 0 alloc 1G
+	limits '[]'
+	rm r.json
+	CUWARD_REPORT=$PWD/r.json policed setpriv --groups 12345 env LD_PRELOAD="$shim" "$play" init device 0 refused 9M alloc 8M
+	limits "[[\"process\",$((8 * MiB)),\"$conf\"]]"
+}
+
 @test "job_max: all processes of a job together, without an option of theirs" {
 	printf '[default]\njob_max = 8M\n' >etc/cuward.conf
 	bound 0 init device 0 alloc 6M fork '(' init device 0 refused 3M alloc 2M freeall ')' wait
@@ -121,7 +130,7 @@ conf=/etc/cuward/cuward.conf
 		[ "$status" -eq 1 ]
 		[[ "$output" == *"$conf:$line: $why"* ]]
 	done <<-'X'
-		[default]\nproces_max = 8M\n|2|unknown key "proces_max"; there are process_max, job_max and user_max
+		[default]\nproces_max = 8M\n|2|unknown key "proces_max"; there are process_max, job_max, user_max, group_max, reserve, priority_max, warn and idle
 		\n\n[defaults]\n|3|unknown section [defaults]
 		process_max = 8M\n|1|process_max stands before the first section
 		[default]\n\nprocess_max\n|3|"process_max" is neither a section nor KEY = VALUE
@@ -131,6 +140,17 @@ conf=/etc/cuward/cuward.conf
 		[gpu 0]\nprocess_max = 8M\n|2|a GPU is named by its UUID here
 		[user 12345]\nprocess_max = -1\n|2|process_max: 
 		[default\n|1|a section looks like [default]
+		[group no-such-group]\n|1|group "no-such-group" is not in /etc/group; write its number
+		[default]\ngroup_max = 8M\n|2|group_max stands in a section [group NAME]
+		[default]\npriority_max = 21\n|2|priority_max: "21" is no number from -20 to 20
+		[default]\npriority_max = 1x\n|2|priority_max: "1x" is no number
+		[gpu GPU-51]\npriority_max = 1\n|2|priority_max is of users
+		[default]\nwarn = 90\n|2|warn: "90" is not between 1% and 100%
+		[default]\nwarn = 101%%\n|2|warn: "101%" is not between
+		[default]\nidle = soon\n|2|idle: "soon" is no time
+		[gpu GPU-51]\nidle = 1m\n|2|idle is of users
+		[user nobody-of-that-name]\nreserve = 1G\n|2|a reserve for somebody who is not in /etc/passwd
+		[default]\nreserve = 1X\n|2|reserve: 
 	X
 }
 
@@ -197,4 +217,25 @@ conf=/etc/cuward/cuward.conf
 	)"
 	mv here out
 	told '.limits | map([.scope, .text, .source])' "[[\"process\",\"8.00 MiB\",\"$conf\"],[\"user\",\"1.00 GiB\",\"$conf\"]]"
+}
+
+@test "warn and idle: from when on why says so" {
+	cat >inside <<-'X'
+		mkdir s
+		CUWARD_MEMORY=10M LD_PRELOAD=$1 "$2" init device 0 alloc 6M say held sleep 600000 >said 3>&- &
+		until grep -q held said; do sleep 0.05; done
+		sleep 1.2
+		"$3" why --for 0.2s --json $! >out || true
+		"$3" why --for 0.2s --idle 10m --json $! >other || true
+		kill -9 $!
+	X
+	printf '[default]\nwarn = 60%%\nidle = 1s\n' >etc/cuward.conf
+	CUWARD_DIR=$PWD/s policed sh ./inside "$shim" "$play" "$cuward"
+	told '[.processes[0].verdicts[].verdict] - ["busy"]' '["idle-holding","near-limit"]'
+	mv other out
+	told '[.processes[0].verdicts[].verdict]' '["quiet","near-limit"]'
+	rm -r s
+	printf '[default]\nwarn = 61%%\nidle = 1h\n' >etc/cuward.conf
+	CUWARD_DIR=$PWD/s policed sh ./inside "$shim" "$play" "$cuward"
+	told '[.processes[0].verdicts[].verdict]' '["quiet"]'
 }

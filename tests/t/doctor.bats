@@ -26,9 +26,9 @@ doctor() { "$B/cuward" doctor "$@"; }
 	run doctor
 	echo "$output"
 	[ "$status" -eq 0 ]
-	[ "$(grep -c '^ok ' <<<"$output")" -eq 10 ]
+	[ "$(grep -c '^ok ' <<<"$output")" -eq 11 ]
 	verdict driver ok "the simulated one, CUDA 13.0" doctor
-	[ "$(doctor --json | jq '.schema, (.checks | length)' | xargs)" = "1 10" ]
+	[ "$(doctor --json | jq '.schema, (.checks | length)' | xargs)" = "1 11" ]
 }
 
 @test "no shim, and no preload without it" {

@@ -1,0 +1,386 @@
+/*
+ * neighbours.c - reading the slots files of other users.
+ */
+#include "neighbours.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "admin_dir.h"
+#include "admin_name.h"
+#include "lock.h"
+#include "quota.h"
+#include "share.h"
+
+#define FOLDER CUWARD_RUNDIR "/slots"
+#define NEIGHBOURS_MAX 256
+#define FRESH_NS 50000000ull /* the kernel's clock of files may be so coarse */
+#define BATCH 256
+
+#ifndef F_OFD_GETLK
+#define F_OFD_GETLK 36
+#endif
+
+struct neighbour {
+	uint32_t uid;
+	uint32_t reserve; /* that he is among the first to have, + 1 */
+	const void *slots;
+};
+
+/* Of one slot, what is read of it. */
+struct part {
+	uint64_t word;
+	uint32_t gids[SLOT_GROUPS];
+};
+
+static struct {
+	PAGE_COLOUR(5);
+	uint32_t lock;
+	uint32_t count;
+	bool too_many;
+	bool blind; /* the kernel lets us not read */
+	uint64_t seen_ns;    /* change of the folder that was seen */
+	uint64_t scanned_ns; /* when */
+	const struct admin *admin;
+	bool ours[ADMIN_RESERVES]; /* kept for us among others: nobody keeps us from it */
+	struct neighbour all[NEIGHBOURS_MAX];
+	struct slots_header header; /* of the one that is being read */
+	struct iovec from[2 * BATCH];
+	struct part parts[BATCH];
+} WHOLE_PAGES near;
+
+/* Bytes read; fewer where the rest is not there any more. */
+static size_t read_memory(void *to, size_t bytes, const struct iovec *from, unsigned count)
+{
+	struct iovec local = { to, bytes };
+	ssize_t got = process_vm_readv(getpid(), &local, 1, from, count, 0);
+
+	if (got < 0 && errno != EFAULT)
+		near.blind = true;
+	return got < 0 ? 0 : got;
+}
+
+static uint64_t nanoseconds(struct timespec time)
+{
+	return time.tv_sec * 1000000000ull + time.tv_nsec;
+}
+
+/* ---- who there is ---- */
+
+static bool has_reserve(const struct admin_reserve *reserve, uint32_t uid)
+{
+	return reserve->of_group ? admin_is_member(uid, reserve->id) : reserve->id == uid;
+}
+
+/* What somebody holds counts for one reserve only: two would each think it theirs. */
+static uint32_t find_reserve(uint32_t uid)
+{
+	for (unsigned i = 0; near.admin && i < near.admin->reserve_count; i++)
+		if (!near.ours[i] && has_reserve(&near.admin->reserves[i], uid))
+			return i + 1;
+	return 0;
+}
+
+static void add_neighbour(int folder, const char *name)
+{
+	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+	char *end;
+	unsigned long uid = strtoul(name + 6, &end, 10);
+	const void *slots = NULL;
+
+	/* A file in somebody's name that is not his says nothing about him. */
+	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !*end &&
+		status.st_uid == uid && uid != getuid())
+		slots = share_map_slots(fd);
+	if (fd >= 0)
+		close(fd);
+	if (!slots)
+		return;
+	if (near.count == NEIGHBOURS_MAX) {
+		near.too_many = true;
+		share_unmap_slots(slots);
+		return;
+	}
+	near.all[near.count++] = (struct neighbour){ uid, find_reserve(uid), slots };
+}
+
+static void scan(void)
+{
+	int fd = admin_dir_open("slots");
+	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	while (near.count > 0)
+		share_unmap_slots(near.all[--near.count].slots);
+	near.too_many = false;
+	if (!folder) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((entry = readdir(folder)))
+		if (strncmp(entry->d_name, "slots.", 6) == 0)
+			add_neighbour(dirfd(folder), entry->d_name);
+	closedir(folder);
+}
+
+/* Has somebody come? A change in the same tick of the clock as our look may be one we did not see. */
+static void look_around(void)
+{
+	struct stat status;
+	struct timespec now;
+	uint64_t changed;
+
+	changed = stat(FOLDER, &status) == 0 ? nanoseconds(status.st_mtim) : 0;
+	if (changed == near.seen_ns && near.scanned_ns > changed + FRESH_NS)
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	near.scanned_ns = nanoseconds(now);
+	near.seen_ns = changed;
+	scan();
+}
+
+/* ---- one file ---- */
+
+/* Which of its words is of our device? -1: none. */
+static int word_of(const struct neighbour *neighbour, unsigned word_index)
+{
+	struct slots_header *header = &near.header;
+	struct iovec from = { (void *)neighbour->slots, sizeof(*header) };
+	const uint8_t *uuid = share_slots()->devices[word_index].uuid;
+
+	if (read_memory(header, sizeof(*header), &from, 1) < sizeof(*header) ||
+		header->magic != SLOTS_MAGIC || header->version != CUWARD_LAYOUT_VERSION ||
+		header->slot_bytes != sizeof(struct slot) || header->boot != share_slots()->boot)
+		return -1;
+	for (uint32_t i = 0; i < header->device_count && i < SLOT_DEVICES; i++)
+		if (header->devices[i].present && memcmp(header->devices[i].uuid, uuid, 16) == 0)
+			return i;
+	return -1;
+}
+
+/* Slots from `first` on; how many were read. */
+static uint32_t read_parts(const struct neighbour *neighbour, uint32_t first, unsigned word)
+{
+	uint32_t used = near.header.slots_used < SLOT_COUNT ? near.header.slots_used : SLOT_COUNT;
+	const struct slot *slots = (const struct slot *)((const char *)neighbour->slots +
+		sizeof(struct slots_header));
+	uint32_t count = used - first < BATCH ? used - first : BATCH;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct slot *slot = &slots[first + i];
+
+		near.from[2 * i] = (struct iovec){ (void *)&slot->words[word], sizeof(uint64_t) };
+		near.from[2 * i + 1] = (struct iovec){ (void *)slot->group_gids, sizeof(slot->group_gids) };
+	}
+	return read_memory(near.parts, count * sizeof(struct part), near.from, 2 * count) /
+		sizeof(struct part);
+}
+
+static bool is_bound(const struct part *part, uint32_t gid)
+{
+	if (gid == NEIGHBOURS_ALL)
+		return true;
+	for (unsigned i = 0; i < SLOT_GROUPS; i++)
+		if (part->gids[i] == gid + 1)
+			return true;
+	return false;
+}
+
+/* Its owner holds the lock for writing; for reading, anybody may have it. */
+static bool is_alive(int fd, uint32_t number)
+{
+	struct flock range = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = sizeof(struct slot),
+		.l_start = sizeof(struct slots_header) + (off_t)number * sizeof(struct slot),
+	};
+
+	return fd < 0 || fcntl(fd, F_OFD_GETLK, &range) != 0 || range.l_type == F_WRLCK;
+}
+
+static int open_file(const struct neighbour *neighbour)
+{
+	char path[sizeof(FOLDER) + 32];
+
+	snprintf(path, sizeof(path), FOLDER "/slots.%u", neighbour->uid);
+	return open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+/* Everybody who may count: number is his slot's, fd his file or -1. */
+typedef void each(void *to, const struct neighbour *neighbour, uint32_t number,
+	const struct part *part);
+
+static void each_part(const struct neighbour *neighbour, unsigned word_index, uint32_t gid,
+	bool carefully, each *tell, void *to)
+{
+	int word = word_of(neighbour, word_index);
+	int fd = carefully && word >= 0 ? open_file(neighbour) : -1;
+	uint32_t got;
+
+	for (uint32_t first = 0; word >= 0 && first < SLOT_COUNT; first += got) {
+		got = read_parts(neighbour, first, word);
+		if (!got)
+			break;
+		for (uint32_t i = 0; i < got; i++)
+			if ((near.parts[i].word << 8) && is_bound(&near.parts[i], gid) &&
+				(!carefully || is_alive(fd, first + i)))
+				tell(to, neighbour, first + i, &near.parts[i]);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- sums ---- */
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+struct adding {
+	struct neighbours_sum *sum;
+	uint64_t total; /* of the GPU */
+	uint64_t bytes; /* of this neighbour */
+};
+
+static void add_part(void *to, const struct neighbour *neighbour, uint32_t number,
+	const struct part *part)
+{
+	struct adding *adding = to;
+	uint64_t bytes = part->word & WORD_BYTES_MASK;
+
+	(void)neighbour;
+	(void)number;
+	adding->bytes += bytes < adding->total ? bytes : adding->total;
+	if (adding->bytes > adding->total)
+		adding->bytes = adding->total;
+	adding->sum->hash = (adding->sum->hash ^ part->word) * 0x9e3779b97f4a7c15ull;
+	adding->sum->hash ^= adding->sum->hash >> 29;
+	adding->sum->asking += quota_asking(part->word);
+}
+
+static unsigned reserve_index(unsigned word_index)
+{
+	const uint8_t *uuid = share_slots()->devices[word_index].uuid;
+	unsigned i = 0;
+
+	while (i < SLOT_DEVICES && memcmp(near.admin->uuids[i], uuid, 16) != 0)
+		i++;
+	return i;
+}
+
+/* What is kept for others and not taken by them: as good as taken. */
+static uint64_t kept(unsigned word_index, const uint64_t held[ADMIN_RESERVES])
+{
+	uint64_t sum = 0;
+	unsigned device = near.admin ? reserve_index(word_index) : SLOT_DEVICES;
+
+	for (unsigned i = 0; device < SLOT_DEVICES && i < near.admin->reserve_count; i++)
+		if (!near.ours[i])
+			sum += less(near.admin->reserves[i].bytes[device], held[i]);
+	return sum;
+}
+
+static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct neighbours_sum *sum)
+{
+	uint64_t held[ADMIN_RESERVES] = { 0 };
+
+	look_around();
+	for (uint32_t i = 0; i < near.count; i++) {
+		struct adding adding = { sum, share_slots()->devices[word_index].total_bytes, 0 };
+
+		each_part(&near.all[i], word_index, gid, carefully, add_part, &adding);
+		sum->bytes += adding.bytes;
+		if (near.all[i].reserve)
+			held[near.all[i].reserve - 1] += adding.bytes;
+	}
+	sum->reserved = gid == NEIGHBOURS_ALL ? kept(word_index, held) : 0;
+	/* What cannot be seen may be anything. */
+	if (near.too_many || near.blind)
+		sum->bytes = WORD_BYTES_MASK;
+}
+
+void neighbours_add(unsigned word_index, uint32_t gid, bool carefully, struct neighbours_sum *sum)
+{
+	int saved = errno;
+
+	lock_take(&near.lock);
+	add_all(word_index, gid, carefully, sum);
+	lock_give_back(&near.lock);
+	errno = saved;
+}
+
+/* ---- names ---- */
+
+void neighbours_place(struct ledger_holder *holders, const struct slot *slot, uint64_t bytes)
+{
+	struct ledger_holder holder = {
+		.bytes = bytes, .pid = slot->who.pid, .uid = slot->who.uid,
+		.since_ns = slot->who.start_realtime_ns,
+	};
+	int place = LEDGER_HOLDERS;
+
+	memcpy(holder.command, slot->who.command, sizeof(holder.command) - 1);
+	while (place > 0 && bytes > holders[place - 1].bytes)
+		place--;
+	if (place == LEDGER_HOLDERS)
+		return;
+	memmove(&holders[place + 1], &holders[place], (LEDGER_HOLDERS - 1 - place) * sizeof(holder));
+	holders[place] = holder;
+}
+
+static void name_part(void *to, const struct neighbour *neighbour, uint32_t number,
+	const struct part *part)
+{
+	static struct slot slot; /* under the lock */
+	struct iovec from = { (char *)neighbour->slots + sizeof(struct slots_header) +
+		(size_t)number * sizeof(slot), sizeof(slot) };
+
+	if (read_memory(&slot, sizeof(slot), &from, 1) < sizeof(slot))
+		return;
+	slot.who.uid = neighbour->uid;
+	neighbours_place(to, &slot, part->word & WORD_BYTES_MASK);
+}
+
+void neighbours_name(unsigned word_index, uint32_t gid, struct ledger_holder *holders)
+{
+	lock_take(&near.lock);
+	for (uint32_t i = 0; i < near.count; i++)
+		each_part(&near.all[i], word_index, gid, true, name_part, holders);
+	lock_give_back(&near.lock);
+}
+
+bool neighbours_open(const struct admin *admin, char *why, size_t why_bytes)
+{
+	struct neighbours_sum sum = { 0 };
+	uint64_t probe;
+	struct iovec from = { share_slots(), sizeof(probe) };
+
+	share_wipe_on_fork(&near, sizeof(near));
+	near.admin = admin;
+	for (unsigned i = 0; i < admin->reserve_count; i++)
+		near.ours[i] = has_reserve(&admin->reserves[i], getuid());
+	if (read_memory(&probe, sizeof(probe), &from, 1) == sizeof(probe)) {
+		neighbours_add(0, NEIGHBOURS_ALL, false, &sum);
+		if (!near.too_many)
+			return true;
+	}
+	snprintf(why, why_bytes, near.too_many ? "there are too many users in " FOLDER :
+		"process_vm_readv is not allowed here, so " FOLDER " cannot be read safely");
+	return false;
+}
+
+void neighbours_forget(void)
+{
+	memset(&near, 0, sizeof(near));
+}

@@ -1,0 +1,142 @@
+#!/usr/bin/env bats
+# Limits of all users together: reserves and groups, over the slots of everybody in the administrator's
+# folder; what hostile neighbours can do there.
+
+load guest
+load box
+load common
+
+setup() { box_setup; common_setup; }
+teardown() { box_teardown; common_teardown; }
+
+gpu=GPU-51000000-0000-4000-8000-000000000000
+
+@test "a reserve of nobody: all users together leave it free" {
+	policy '[default]' 'reserve = 12G'
+	common <<-'X'
+		holds 4101 init device 0 alloc 3G say held sleep 600000
+		CUWARD_REPORT=$public/state-4102/r.json preloaded 4102 init device 0 refused 2G info 4G/1G alloc 1G \
+			info 4G/0 || exit 1
+		told state-4102/r.json '.processes[0].devices[0].limits ==
+			[{ scope: "gpu", bytes: (4 * 1073741824), source: "/etc/cuward/cuward.conf" }]'
+		told state-4102/r.json '.processes[0].denials[0] | .scope == "gpu" and .used_bytes == 3 * 1073741824 and
+			(.holders[0] | .uid == 4101 and .bytes == 3 * 1073741824 and .command == "play")'
+		# What a killed process of somebody else held is free at once.
+		kill -9 $pid
+		wait $pid || true
+		preloaded 4102 init device 0 alloc 4G refused 1
+	X
+}
+
+@test "the reserve of a user, and of a group: only they get it" {
+	policy '[user 4101]' 'reserve = 10G' '[group 4200]' "reserve = 2G"
+	common <<-'X'
+		groups_4103=4200
+		preloaded 4102 init device 0 refused 5G alloc 4G
+		preloaded 4101 init device 0 alloc 14G refused 1G
+		preloaded 4103 init device 0 alloc 6G refused 1G
+		# What they hold of it is not kept a second time.
+		holds 4101 init device 0 alloc 6G say held sleep 600000
+		preloaded 4102 init device 0 refused 5G alloc 4G
+	X
+}
+
+@test "a group of users: together" {
+	policy '[group 4200]' 'group_max = 8M' '[group 4201]' 'group_max = 6M'
+	common <<-'X'
+		groups_4101=4200 groups_4102=4200,4201
+		holds 4101 init device 0 alloc 5M say held sleep 600000
+		CUWARD_REPORT=$public/state-4102/r.json preloaded 4102 init device 0 refused 4M alloc 3M refused 1
+		told state-4102/r.json '.processes[0].devices[0].limits == [{ scope: "group", bytes: (6 * 1048576),
+			source: "/etc/cuward/cuward.conf" }]'
+		told state-4102/r.json '.processes[0].denials[0] | .scope == "group" and .limit_bytes == 8 * 1048576'
+		CUWARD_REPORT=$public/state-4103/r.json preloaded 4103 init device 0 alloc 64M
+		told state-4103/r.json '.processes[0].devices[0].limits == []'
+	X
+}
+
+@test "who cannot see the others may not start" {
+	policy '[default]' 'reserve = 1G'
+	no_common=1 common <<-'X'
+		status=0
+		preloaded 4101 init 2>why || status=$?
+		[ $status = 99 ]
+		grep -q "cuward: /etc/cuward/cuward.conf: other users' processes cannot be seen" why
+		# A folder that is not as it must be is as good as none.
+		mkdir -m 777 /run/cuward
+		mkdir -m 1777 /run/cuward/slots
+		status=0
+		preloaded 4101 init 2>why || status=$?
+		[ $status = 99 ]
+	X
+	policy '[group 4200]' 'group_max = 1G'
+	no_common=1 common <<-'X'
+		preloaded 4101 init device 0 alloc 2G
+		groups_4101=4200
+		status=0
+		preloaded 4101 init 2>why || status=$?
+		[ $status = 99 ]
+	X
+}
+
+@test "hostile neighbours: files that are none, lie, or end early" {
+	policy '[default]' 'reserve = 8G'
+	common <<-'X'
+		holds 4101 init device 0 alloc 1G say held sleep 600000
+		cp /run/cuward/slots/slots.4101 real
+		slots=/run/cuward/slots
+		# In somebody else's name, a link, a pipe, garbage, an empty one.
+		as 4102 cp real $slots/slots.4103
+		as 4102 ln -s slots.4101 $slots/slots.4104
+		as 4105 mkfifo $slots/slots.4105
+		as 4106 sh -c "head -c 100000 /dev/urandom >$slots/slots.4106"
+		as 4107 touch $slots/slots.4107
+		preloaded 4110 init device 0 refused 8G alloc 7G
+		# A copy of real slots, without a lock: nobody lives there.
+		as 4108 cp real $slots/slots.4108
+		preloaded 4110 init device 0 refused 8G alloc 7G
+		# Cut off in the middle, while we read.
+		as 4108 truncate -s 5000 $slots/slots.4108
+		preloaded 4110 init device 0 refused 8G alloc 7G
+		# He who finds a file of somebody else in his place has no slot, and no limit is kept without.
+		status=0
+		preloaded 4103 init 2>why || status=$?
+		[ $status = 99 ]
+		grep -q "other users' processes cannot be seen\|shared state cannot be used" why
+	X
+}
+
+@test "two users, many threads: never over the limit" {
+	policy '[default]' "reserve = $(((16 << 30) - (3 << 20)))"
+	common <<-'X'
+		export CUWARD_SIM_TRUTH=$public/truth
+		umask 0
+		touch truth
+		preloaded 4101 init
+		for uid in 4101 4102; do
+			as $uid env LD_PRELOAD=$public/bin/libcuward.so timeout 120 group 2 2 3000 1048576 >out-$uid &
+			pids="${pids-} $!"
+		done
+		for pid in $pids; do wait $pid; done
+		cat out-*
+		truth=$B/sim/truth
+		[ "$($truth truth device.0.requested_high)" = $((3 << 20)) ]
+		! grep -q 'refused 0 ' out-4101
+	X
+}
+
+@test "ps and limit get: everybody in the folder, and every layer" {
+	policy '[default]' 'reserve = 8G' '[group 4200]' 'group_max = 7G' 'process_max = 6G'
+	common <<-'X'
+		groups_4101=4200
+		holds 4101 init device 0 alloc 1G say held sleep 600000
+		as 4102 cuward ps --json >out
+		told out '[.processes[] | [.uid, .devices[0].used_bytes]] == [[4101, 1073741824]]'
+		as 4101 cuward limit get $pid --json >out
+		told out '[.processes[0].devices[0].limits[] | [.scope, .bytes, .binds]] ==
+			[["process", (6 * 1073741824), true], ["group", (7 * 1073741824), true], ["gpu", (8 * 1073741824), true]]'
+		kill -9 $pid
+		wait $pid || true
+		as 4101 cuward clean | grep -q '1 slot and 1 ledger'
+	X
+}
