@@ -169,6 +169,14 @@ const struct explain_page explain_pages[] = {
 	{ "user", "limit",
 		"All processes of the user together were over user_max in /etc/cuward.\n"
 		"`cuward ps --by user` shows the sum, `holders` in the report who held it." },
+	{ "group", "limit",
+		"All users of a group together were over its group_max in /etc/cuward.\n"
+		"`holders` in the report says who held it: uid, pid, command." },
+	{ "gpu", "limit",
+		"All users together would have filled the GPU so far that what is reserved were not free: "
+		"`reserve` in /etc/cuward.\n"
+		"`cuward limit get` shows it, `holders` in the report who held most. What is kept for a user "
+		"or a group counts as used for everybody else." },
 	/* ---- exit statuses ---- */
 	{ "0", "exit status", "All is fine, and nothing was found that somebody should look at." },
 	{ "1", "exit status",

@@ -18,7 +18,7 @@ words() {
 		words CUWARD_FINDINGS include/cuward/events.h
 		words CUWARD_VERDICTS include/cuward/events.h
 		words WHY_VERDICTS tools/why.h
-		printf '%s\n' process job user
+		words CUWARD_SCOPES include/cuward/events.h
 		sed -n 's/^\tEXIT_[A-Z_]* = \([0-9]*\),$/\1/p' "$TOP/include/cuward/events.h"
 	} | sort -u >codes
 	[ "$(wc -l <codes)" -gt 45 ]
