@@ -64,7 +64,7 @@ static void note_denial(struct ledger_denial *denial)
 	lock_give_back(&guest.lock);
 }
 
-CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes, const struct refusal *why)
+static void note_refusal(struct thread *thread, int device, uint64_t bytes, const struct refusal *why)
 {
 	struct ledger_denial denial = {
 		.bytes = bytes, .limit_bytes = why->limit_bytes, .used_bytes = why->used_bytes, .count = 1,
@@ -93,5 +93,12 @@ CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes, const 
 		traced_define_site(denial.site);
 		trace_denied(&event);
 	}
+}
+
+CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes, const struct refusal *why)
+{
+	if (why->noted)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	note_refusal(thread, device, bytes, why);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -197,6 +197,11 @@ CUresult grant_reserve(int device, uint64_t bytes)
 	return denial_refuse(thread, device, bytes, &why);
 }
 
+void grant_give_back(int device, uint64_t bytes)
+{
+	quota_give_back(guest.devices[device].word, bytes);
+}
+
 CUresult grant_would_fit(int device, uint64_t bytes)
 {
 	CUresult result;
@@ -352,11 +357,14 @@ static void set_bytes(struct ledger_record *record, uint64_t bytes, uint64_t res
 	note_kind_peak(record->kind);
 }
 
-void grant_grow(uint32_t record, uint64_t bytes)
+void grant_grow(uint32_t record, uint64_t bytes, uint64_t reserved)
 {
 	lock_take(&ledger.refs_lock);
+	/* Another mapping may have told more by now. */
 	if (bytes > ledger_record(record)->bytes)
-		set_bytes(ledger_record(record), bytes, 0);
+		set_bytes(ledger_record(record), bytes, reserved);
+	else if (reserved)
+		grant_give_back(ledger_record(record)->device, reserved);
 	lock_give_back(&ledger.refs_lock);
 }
 

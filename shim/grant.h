@@ -58,8 +58,11 @@ CUresult grant_close(struct grant *grant, CUresult result, uint64_t handle);
 /* The driver agreed, but to something that is accounted for already. */
 void grant_withdraw(struct grant *grant);
 
-/* A live record turned out to be at least this large. Never refused: ask grant_would_fit() first. */
-void grant_grow(uint32_t record, uint64_t bytes);
+/*
+ * A live record turned out to be at least this large. Never refused; `reserved` bytes were taken for it
+ * before with grant_reserve(), and are given back as far as they are not needed.
+ */
+void grant_grow(uint32_t record, uint64_t bytes, uint64_t reserved);
 
 /* How much more the device would have to give for this. Over the limit: noted, refused. */
 CUresult grant_would_fit(int device, uint64_t bytes);
@@ -67,8 +70,9 @@ CUresult grant_would_fit(int device, uint64_t bytes);
 /* One try, without waiting and without a word. */
 bool grant_take_once(int device, uint64_t bytes, struct refusal *why);
 
-/* Take them for a while, if they fit; grant_hold() gives them back. */
+/* Take them for a while, if they fit; grant_hold() or grant_give_back() gives them back. */
 CUresult grant_reserve(int device, uint64_t bytes);
+void grant_give_back(int device, uint64_t bytes);
 
 /*
  * Memory that has one record however often it changes its size: hold so much of it, 0 for none.

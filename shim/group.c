@@ -429,7 +429,9 @@ static __attribute__((noinline)) bool contend(uint64_t *word, unsigned word_inde
 	if (quota_raise(word, bytes, process_limit))
 		granted = decide(word, word_index, bytes, limits, deadline, verdict);
 	else
-		*verdict->why = (struct refusal){ SCOPE_PROCESS, process_limit, quota_used(word), { { 0 } } };
+		*verdict->why = (struct refusal){
+			.limit_bytes = process_limit, .used_bytes = quota_used(word),
+		};
 	if (common_turn >= 0)
 		close(common_turn);
 	if (turn >= 0)
@@ -455,6 +457,7 @@ static __attribute__((noinline)) bool take_over_limit(uint64_t *word, unsigned w
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	memset(verdict->why->holders, 0, sizeof(verdict->why->holders));
+	verdict->why->noted = false;
 	verdict->carefully = true;
 	if (is_plainly_over(word_index, limits, verdict))
 		refused(word, word_index, bytes, verdict);
@@ -470,7 +473,9 @@ bool group_take(uint64_t *word, unsigned word_index, uint64_t bytes, uint64_t pr
 	struct verdict verdict = { .why = why };
 
 	if (unlikely(!quota_raise(word, bytes, process_limit))) {
-		*why = (struct refusal){ SCOPE_PROCESS, process_limit, quota_used(word), { { 0 } } };
+		*why = (struct refusal){
+			.limit_bytes = process_limit, .used_bytes = quota_used(word),
+		};
 		return false;
 	}
 	if (likely(fits(word_index, limits, &verdict))) {

@@ -23,6 +23,7 @@ struct refusal {
 	uint64_t limit_bytes;
 	uint64_t used_bytes;
 	struct ledger_holder holders[LEDGER_HOLDERS];
+	bool noted; /* counted and told already */
 };
 
 /* Limits of a device that bind more than this process; BYTES_NONE where there is none. */

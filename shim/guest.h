@@ -98,6 +98,7 @@ struct guest {
 	struct kind_limit kinds[KIND_COUNT];
 	struct policy policy;
 	uint32_t waiting; /* threads that wait for memory */
+	uint32_t waiting_lock;
 	uint32_t *limits_changed; /* by others, live; what they say is followed ... */
 	uint32_t limits_seen;     /* ... up to this change: bounds.h */
 	uint32_t green_count;

@@ -129,15 +129,36 @@ CUresult on_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 
 /* ---- mappings ---- */
 
-/* The size of imported memory shows when it is mapped. */
-static CUresult import_grows(uint32_t record, uint64_t bytes)
+static bool is_import(const struct ledger_record *physical)
+{
+	return unlikely(physical->kind == KIND_IMPORTED) && physical->class == CLASS_PHYSICAL;
+}
+
+/*
+ * The size of imported memory shows when it is mapped. What that is more is taken before the driver maps
+ * it: threads that map at the same time may not together pass the limit.
+ */
+static CUresult import_grows(uint32_t record, uint64_t bytes, uint64_t *reserved)
 {
 	const struct ledger_record *physical = ledger_record(record);
+	CUresult result;
 
-	if (likely(physical->kind != KIND_IMPORTED) || physical->bytes >= bytes)
+	*reserved = 0;
+	if (likely(!is_import(physical)) || physical->bytes >= bytes || !(physical->flags & RECORD_CHARGED))
 		return CUDA_SUCCESS;
-	return physical->flags & RECORD_CHARGED ?
-		grant_would_fit(physical->device, bytes - physical->bytes) : CUDA_SUCCESS;
+	*reserved = bytes - physical->bytes;
+	result = grant_reserve(physical->device, *reserved);
+	if (result != CUDA_SUCCESS)
+		*reserved = 0;
+	return result;
+}
+
+static void import_mapped(uint32_t record, uint64_t bytes, uint64_t reserved, CUresult result)
+{
+	if (result == CUDA_SUCCESS && is_import(ledger_record(record)))
+		grant_grow(record, bytes, reserved);
+	else if (reserved)
+		grant_give_back(ledger_record(record)->device, reserved);
 }
 
 CUresult on_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
@@ -146,13 +167,13 @@ CUresult on_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAl
 	uint64_t began_ns = traced_begin();
 	struct ref_change change;
 	bool known = mapping_open(&change, handle);
-	CUresult result = known ? import_grows(change.record, offset + size) : CUDA_SUCCESS;
+	uint64_t reserved = 0;
+	CUresult result = known ? import_grows(change.record, offset + size, &reserved) : CUDA_SUCCESS;
 
 	if (result == CUDA_SUCCESS)
 		result = real.cuMemMap(ptr, size, offset, handle, flags);
-	if (known && result == CUDA_SUCCESS && ledger_record(change.record)->kind == KIND_IMPORTED &&
-	    ledger_record(change.record)->class == CLASS_PHYSICAL)
-		grant_grow(change.record, offset + size);
+	if (known)
+		import_mapped(change.record, offset + size, reserved, result);
 	if (known)
 		mapping_done(&change, result == CUDA_SUCCESS, ptr, size);
 	return traced_end(CALL_cuMemMap, result, began_ns);

@@ -38,7 +38,7 @@ static bool is_rival(const struct slot *slot, unsigned word_index, enum cuward_s
 {
 	if (slot->waiting_scope != scope || slot->waiting_device != word_index)
 		return false;
-	return scope == SCOPE_USER || (slot->group_length == guest.slot->group_length &&
+	return scope != SCOPE_JOB || (slot->group_length == guest.slot->group_length &&
 		memcmp(slot->who.job, guest.slot->who.job, slot->group_length) == 0);
 }
 
@@ -67,13 +67,21 @@ static bool is_first(unsigned word_index, enum cuward_scope scope, uint64_t now)
 	return true;
 }
 
+/*
+ * The slot tells of the thread that came first of those that wait now. Count and slot change together:
+ * else the last one that goes would silence one that has just come.
+ */
 static void say_waiting(unsigned word_index, uint64_t bytes, uint64_t now)
 {
-	if (!guest.slot || __atomic_fetch_add(&guest.waiting, 1, __ATOMIC_RELAXED))
+	if (!guest.slot)
 		return;
-	guest.slot->waiting_device = word_index;
-	guest.slot->waiting_bytes = bytes;
-	__atomic_store_n(&guest.slot->waiting_since_ns, now, __ATOMIC_RELEASE);
+	lock_take(&guest.waiting_lock);
+	if (guest.waiting++ == 0) {
+		guest.slot->waiting_device = word_index;
+		guest.slot->waiting_bytes = bytes;
+		__atomic_store_n(&guest.slot->waiting_since_ns, now, __ATOMIC_RELEASE);
+	}
+	lock_give_back(&guest.waiting_lock);
 }
 
 static void say_at_it(enum cuward_scope scope, uint64_t now)
@@ -86,8 +94,12 @@ static void say_at_it(enum cuward_scope scope, uint64_t now)
 
 static void say_done(void)
 {
-	if (guest.slot && __atomic_sub_fetch(&guest.waiting, 1, __ATOMIC_RELAXED) == 0)
+	if (!guest.slot)
+		return;
+	lock_take(&guest.waiting_lock);
+	if (--guest.waiting == 0)
 		__atomic_store_n(&guest.slot->waiting_since_ns, 0, __ATOMIC_RELEASE);
+	lock_give_back(&guest.waiting_lock);
 }
 
 /* Even if everybody else gave back all they hold? Then waiting is for nothing. */
@@ -150,6 +162,7 @@ bool patience_take(struct thread *thread, int device, uint64_t bytes, struct ref
 		denial_refuse(thread, device, bytes, why);
 		kill(getpid(), SIGSTOP);
 		taken = grant_take_once(device, bytes, why);
+		why->noted = true; /* it is the same request */
 		break;
 	case ON_LIMIT_KILL:
 		denial_refuse(thread, device, bytes, why);

@@ -204,6 +204,20 @@ behind() {
 	find state -name '*.ledger' -delete
 }
 
+@test "pause: a retry that fails is the same refusal" {
+	CUWARD_MEMORY=4M CUWARD_ON_LIMIT=pause CUWARD_REPORT=$PWD/r.json LD_PRELOAD=$shim \
+		"$play" init device 0 alloc 4M refused 1M 3>&- &
+	job=$!
+	for i in $(seq 100); do
+		[[ "$(ps -o stat= $job)" == T* ]] && break
+		sleep 0.1
+	done
+	kill -CONT $job
+	wait $job
+	denied 1 $MiB
+	ask '[.denials[].count]' '[1]'
+}
+
 @test "kill: the report is written, then SIGTERM" {
 	status=0
 	CUWARD_MEMORY=4M CUWARD_ON_LIMIT=kill CUWARD_REPORT=$PWD/r.json LD_PRELOAD=$shim \
