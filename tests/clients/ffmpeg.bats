@@ -27,7 +27,7 @@ download=hwdownload,format=nv12
 	bare bare "${gpu[@]}"
 	[ $status -eq 0 ]
 	cmp cpu.out bare.out
-	with="-m 1G"
+	with="-m 1G --fail-on leak"
 	warded ward "${gpu[@]}"
 	[ $status -eq 0 ]
 	cmp cpu.out ward.out

@@ -17,6 +17,7 @@ setup() {
 teardown() { client_teardown; }
 
 @test "numba: arrays in all kinds of memory" {
+	with="-m 300M --fail-on leak"
 	both "${use[@]}" arrays
 	settled ward
 	printf '%s\n' "device True" "stream True" "sums 1000 1000 2000" "event True" "total 300 MiB" |

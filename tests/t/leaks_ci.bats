@@ -307,6 +307,26 @@ a_program() {
 	[ "$(wc -l <<<"$output")" -eq 1 ]
 }
 
+@test "the workflow for GitHub, step by step" {
+	steps() {
+		rm -f leaks.*
+		sed -n 's/^ *run: \(cuward .*\)/\1/p' "$TOP/tools/share/github-leaks.yml" >steps
+		[ "$(wc -l <steps)" -eq 2 ] && PATH=$B:$PATH sh -e steps
+	}
+	mkdir ci
+	a_program tests old=65536 meant
+	with="--leak exit" report first.json ./tests
+	echo 'leak:^meant$' >ci/cuward.supp
+	cuward leaks --json --suppressions ci/cuward.supp first.json >ci/known-leaks.json || [ $? -eq 1 ]
+	expect 0 "" steps
+	[[ $output != *::error* ]]
+	a_program tests old=65536 meant fresh=8192
+	expect 1 "::error file=tests.c,line=14,title=GPU memory leak::8.00 KiB in 1 allocation" steps
+	same '.runs[0].results | map([.baselineState, (.suppressions // [] | length)])' leaks.sarif \
+		'[["unchanged",0],["new",0],["unchanged",1]]'
+	[ "$(grep -c '<failure' leaks.xml)" -eq 1 ]
+}
+
 @test "a trace, with the report beside it" {
 	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
 	a_program train one

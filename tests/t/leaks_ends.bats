@@ -7,12 +7,10 @@ setup() {
 	export CUWARD_DIR=$BATS_TEST_TMPDIR/state CUWARD_SIM_POISON_FORK=0
 	ends=$B/apps/ends
 	ulimit -c 0
-	killed_alone=
 }
 
 teardown() {
-	# What was killed on its own leaves its ledger for whoever asks.
-	[ -n "$killed_alone" ] || [ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
+	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
 }
 
 # ended STATUS WAY EXPECTED: processes as [ended, status, verdicts and bytes, complete], smallest first;
@@ -96,12 +94,15 @@ two='[["leak",8192,2]]' held='[["killed",8192,2]]' big='[["leak",65536,1]]'
 }
 
 @test "ends without order: what was held is told by cuward run, and no leak" {
-	killed_alone=yes
 	ended 4 syscall_exit '[["exit",4,'$held',false]]' '[]'
 	ended 134 abort '[["signal",134,'$held',false]]' '[]'
 	for signal in 1 2 9 11 15; do
 		ended $((128 + signal)) signal$signal '[["signal",'$((128 + signal))','$held',false]]' '[]'
 	done
+	# Killed alone, each leaves its ledger, which goes with the next one in its slot.
+	[ "$(find state -name '*.ledger' | wc -l)" -eq 1 ]
+	ended 0 return '[["exit",0,'$two',true]]'
+	[ -z "$(find state -name '*.ledger')" ]
 }
 
 @test "another program in its place, and beside it" {
@@ -125,6 +126,25 @@ two='[["leak",8192,2]]' held='[["killed",8192,2]]' big='[["leak",65536,1]]'
 	for i in $(seq 100); do [ -n "$(ls alone)" ] && break; sleep 0.1; done
 	[ "$(ls alone | wc -l)" -eq 1 ]
 	[ "$(jq -c '.processes[0].leaks | map([.verdict, .bytes])' alone/*.json)" = '[["leak",8192]]' ]
+	# The command waits for it here; one that outlives the command is said to run.
+	mkfifo gone
+	timeout 60 "$B/cuward" run -q --sim --report r.json sh -c '"$1" daemon 9>gone & cat gone' - "$ends"
+	[ "$(jq -c '[.processes[] | [.ended, .status, .complete, (.leaks | map([.verdict, .bytes]))]]' r.json)" = \
+		'[["exit",0,true,[["leak",8192]]]]' ]
+}
+
+@test "the report calls no driver that has ended" {
+	export CUWARD_SIM_DEINIT=abort
+	for way in return _exit quick_exit thread_exit fork_exit; do
+		status=0
+		timeout 60 "$B/cuward" run -q --sim "$ends" $way || status=$?
+		[ "$status" -lt 128 ]
+		status=0
+		LD_LIBRARY_PATH=$B/sim LD_PRELOAD=$B/libcuward.so CUWARD_LEAK=exit CUWARD_REPORT=$PWD/%p-$way.json \
+			timeout 60 "$ends" $way 2>said || status=$?
+		[ "$status" -lt 128 ]
+		grep -q "leaked 8 KiB in 2 allocations" said
+	done
 }
 
 @test "Python: os._exit, multiprocessing by every start method, exceptions, atexit" {

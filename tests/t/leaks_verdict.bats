@@ -171,12 +171,52 @@ a_library() { # FILE FUNCTION: that allocates once
 	verdicts '[["leak",1]]'
 }
 
+@test "held: every library of the list, by name or by folder, and none that is only like it" {
+	held="libc10_cuda.so libtorch_cuda.so libtorch_python.so xla_extension.so libjax_common.so xla_cuda_plugin.so
+		libpjrt_c_api.so librmm.so libcublas.so.13 libcublasLt.so.12 libcudnn_ops.so.9 libnccl.so.2
+		libcufft.so.11 libcusolver.so.11 libcusparse.so.12 libcurand.so.10 cupy/cuda.so cupy_backends/x.so
+		rmm/lib.so jaxlib/lib.so"
+	others="libc10.so libtorch.so myxla_extension.so librm.so libcudart.so.12 libcuda_like.so libcub.so.1 cupyx/x.so
+		nccl/lib.so rmmm/lib.so plain.so"
+	a_library base.so take
+	cc -o host -x c - -L"$B/sim" -lcuda -ldl <<-'END'
+		#include <dlfcn.h>
+		int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
+		int main(int argc, char **argv)
+		{
+			void *context;
+			if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) return 1;
+			for (int i = 1; i < argc; i++)
+				((void (*)(void))dlsym(dlopen(argv[i], RTLD_NOW), "take"))();
+			return 0;
+		}
+	END
+	mkdir -p found
+	for name in $held $others; do
+		mkdir -p "found/$(dirname "$name")"
+		cp base.so "found/$name"
+	done
+	cd found
+	for kind in held:0 others:23; do
+		names=${kind%:*}
+		# shellcheck disable=SC2086
+		leaked ${kind#*:} --stack native --fail-on leak -- ../host $(printf './%s ' ${!names})
+		ask '[.leaks[] | .verdict] | unique' "[\"$([ $names = held ] && echo held || echo leak)\"]"
+		ask '[.leaks[] | .count] | add' "$(wc -w <<<"${!names}")"
+	done
+}
+
 faulty() { # CODE: a program that does it in main
 	cc -g -O0 -o faulty -x c - -L"$B/sim" -lcuda <<-END
 		int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
 		int cuMemAlloc_v2(unsigned long *, unsigned long), cuMemFree_v2(unsigned long);
 		int cuCtxCreate_v2(void **, unsigned, int), cuCtxDestroy_v2(void *);
-		int cuStreamCreate(void **, unsigned), cuMemHostAlloc(void **, unsigned long, unsigned);
+		int cuStreamCreate(void **, unsigned), cuMemHostAlloc(void **, unsigned long, unsigned), cuMemFreeHost(void *);
+		int cuMemHostRegister_v2(void *, unsigned long, unsigned), cuMemHostUnregister(void *);
+		int cuMemAddressReserve(unsigned long *, unsigned long, unsigned long, unsigned long, unsigned long);
+		int cuMemPoolCreate(void **, void *), cuMemPoolDestroy(void *), cuStreamSynchronize(void *);
+		int cuMemAllocFromPoolAsync(unsigned long *, unsigned long, void *, void *), cuMemFreeAsync(unsigned long, void *);
+		void *aligned_alloc(unsigned long, unsigned long), free(void *);
 		unsigned long p;
 		static void take(void) { cuMemAlloc_v2(&p, 65536); }
 		static void give(void) { cuMemFree_v2(p); }
@@ -215,6 +255,39 @@ cases() {
 	cases '[]'
 }
 
+@test "freed after the driver shut down: no leak, and told; just before: nothing" {
+	cc -shared -fPIC -o late.so -x c - <<-'END'
+		int (*free_it)(unsigned long);
+		unsigned long pointer;
+		__attribute__((destructor)) static void end(void) { free_it(pointer); }
+	END
+	cc -g -o order -x c - -ldl <<-'END'
+		#include <dlfcn.h>
+		int main(int argc, char **argv)
+		{
+			void *driver, *late, *context;
+			if (argc > 1) late = dlopen("./late.so", RTLD_NOW);
+			driver = dlopen("libcuda.so.1", RTLD_NOW);
+			if (argc < 2) late = dlopen("./late.so", RTLD_NOW);
+			unsigned long *pointer = dlsym(late, "pointer");
+			*(void **)dlsym(late, "free_it") = dlsym(driver, "cuMemFree_v2");
+			((int (*)(unsigned))dlsym(driver, "cuInit"))(0);
+			((int (*)(void **, int))dlsym(driver, "cuDevicePrimaryCtxRetain"))(&context, 0);
+			((int (*)(void *))dlsym(driver, "cuCtxSetCurrent"))(context);
+			return ((int (*)(unsigned long *, unsigned long))dlsym(driver, "cuMemAlloc_v2"))(pointer, 4096);
+		}
+	END
+	export CUWARD_SIM_DEINIT=1
+	for order in "" first; do
+		# shellcheck disable=SC2086
+		leaked 0 --fail-on leak -- ./order $order
+		echo "$order: $(jq -c '.processes[0] | [.findings, .faults]' r.json)"
+		ask '.leaks' '[]'
+		ask '.complete' true
+		ask '[.findings[].code | select(. == "free-after-shutdown")] | length' "$([ -n "$order" ]; echo $?)"
+	done
+}
+
 @test "memory that its context took along is reclaimed, not leaked" {
 	faulty 'cuCtxCreate_v2(&other, 0, 0); take(); cuCtxDestroy_v2(other);'
 	cases '[["context-reclaimed",1,[]]]'
@@ -232,4 +305,23 @@ cases() {
 	ask '.leaks' '[]'
 	faulty 'cuMemHostAlloc(&other, 4096, 0);'
 	ask '.leaks | map([.verdict, .kind, .device])' '[["leak","pinned",null]]'
+	faulty 'cuMemHostAlloc(&other, 4096, 0); cuMemFreeHost(other);'
+	ask '.leaks' '[]'
+	# Registered memory belongs to the program, which is to unregister it, whatever becomes of it.
+	faulty 'other = aligned_alloc(4096, 8192); cuMemHostRegister_v2(other, 8192, 0); free(other);'
+	ask '.leaks | map([.verdict, .kind, .device, .bytes])' '[["leak","pinned",null,8192]]'
+	faulty 'other = aligned_alloc(4096, 8192); cuMemHostRegister_v2(other, 8192, 0); cuMemHostUnregister(other);'
+	ask '.leaks' '[]'
+	# A pool that gives back what is freed, and is destroyed; one that is not.
+	pool='struct { int type, handles, where, id; char rest[72]; } props = { 1, 0, 1, 0 };
+		cuMemPoolCreate(&other, &props); cuMemAllocFromPoolAsync(&p, 100 << 20, other, 0);
+		cuMemFreeAsync(p, 0); cuStreamSynchronize(0); take(); give();'
+	faulty "$pool"
+	cases '[["pool-not-destroyed",1,[]]]'
+	faulty "$pool cuMemPoolDestroy(other);"
+	cases '[]'
+	ask '.memory.pool | [.allocs, .frees, .peak_bytes]' '[1,1,104857600]'
+	# A range of addresses is no memory.
+	faulty 'cuMemAddressReserve(&p, 1ul << 35, 0, 0, 0);'
+	ask '.leaks' '[]'
 }
