@@ -49,14 +49,14 @@ static bool control_load(int talk)
 	void *library = dlopen("liblttng-ctl.so.0", RTLD_NOW | RTLD_LOCAL);
 
 	if (!library) {
-		talk_bad(talk, "--trace needs liblttng-ctl: install the package lttng-tools (%s)",
+		talk_bad(talk, "needs liblttng-ctl: install the package lttng-tools (%s)",
 			dlerror());
 		return false;
 	}
 #define X(name) \
 	ctl.name = (__typeof__(ctl.name))dlsym(library, #name); \
 	if (!ctl.name) { \
-		talk_bad(talk, "--trace needs liblttng-ctl 2.13 or newer: it has no " #name); \
+		talk_bad(talk, "needs liblttng-ctl 2.13 or newer: it has no " #name); \
 		return false; \
 	}
 	CONTROL_CALLS(X)
@@ -147,7 +147,7 @@ static bool shm_suffices(int talk)
 	needed *= cpus_possible();
 	if (needed < shm_free())
 		return true;
-	talk_bad(talk, "--trace needs %llu KiB of shared memory, and /dev/shm has %llu KiB free",
+	talk_bad(talk, "needs %llu KiB of shared memory, and /dev/shm has %llu KiB free",
 		(unsigned long long)needed >> 10, (unsigned long long)shm_free() >> 10);
 	return false;
 }

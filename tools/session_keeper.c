@@ -128,7 +128,7 @@ static void daemon_main(const struct session_plan *plan, int talk)
 		snprintf(path, sizeof(path), "%s/lttng-sessiond", folders[i]);
 		execv(path, argv);
 	}
-	talk_bad(talk, "--trace needs lttng-sessiond: install the package lttng-tools (%s)",
+	talk_bad(talk, "needs lttng-sessiond: install the package lttng-tools (%s)",
 		strerror(errno));
 	_exit(1);
 }

@@ -153,7 +153,7 @@ channel_events() {
 	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	run -125 unshare -m sh -c "mount --bind /dev/null /usr/bin/lttng-sessiond &&
 		exec '$BATS_FILE_TMPDIR/session' '$trace' '$B' true" 3>&-
-	[[ $output == "ready: --trace needs lttng-sessiond: install the package lttng-tools ("* ]]
+	[[ $output == "ready: needs lttng-sessiond: install the package lttng-tools ("* ]]
 }
 
 # What another user, or root with fewer rights, needs of us must lie where they can reach it.
@@ -200,7 +200,7 @@ outside() {
 	[ "$(count_of "$trace" alloc)" = 100 ]
 	run -125 unshare -m sh -c "mount -t tmpfs -o size=32k none /dev/shm &&
 		exec '$BATS_FILE_TMPDIR/session' '$trace.2' '$B' true" 3>&-
-	[[ $output =~ ^"ready: --trace needs "[0-9]+" KiB of shared memory, and /dev/shm has 32 KiB free"$ ]]
+	[[ $output =~ ^"ready: needs "[0-9]+" KiB of shared memory, and /dev/shm has 32 KiB free"$ ]]
 }
 
 @test "session: twelve at once do not disturb each other" {
