@@ -27,14 +27,15 @@ static uint64_t since(uint64_t now, uint64_t then)
 
 /* ---- GPUs ---- */
 
-static size_t find_gpu(struct box *box, const struct slots_device *device)
+size_t box_find_gpu(struct box *box, const uint8_t uuid[16], uint64_t total_bytes)
 {
 	for (size_t i = 0; i < box->gpu_count; i++)
-		if (memcmp(box->gpus[i].uuid, device->uuid, 16) == 0)
+		if (memcmp(box->gpus[i].uuid, uuid, 16) == 0)
 			return i;
 	box->gpus = need(reallocarray(box->gpus, box->gpu_count + 1, sizeof(*box->gpus)));
-	box->gpus[box->gpu_count] = (struct box_gpu){ .total_bytes = device->total_bytes };
-	memcpy(box->gpus[box->gpu_count].uuid, device->uuid, 16);
+	box->gpus[box->gpu_count] = (struct box_gpu){ .total_bytes = total_bytes,
+		.driver_bytes = BYTES_UNKNOWN, .untracked_bytes = BYTES_UNKNOWN };
+	memcpy(box->gpus[box->gpu_count].uuid, uuid, 16);
 	return box->gpu_count++;
 }
 
@@ -111,7 +112,7 @@ static void add_hold(struct box *box, struct box_process *process, uint32_t word
 		sizeof(*process->holds)));
 	hold = &process->holds[process->hold_count++];
 	*hold = (struct box_hold){
-		.gpu = find_gpu(box, device), .word = word, .used_bytes = used,
+		.gpu = box_find_gpu(box, device->uuid, device->total_bytes), .word = word, .used_bytes = used,
 		.overhead_bytes = overhead_of(process, word), .limit_bytes = slot->process_limit[word],
 		.job_limit_bytes = slot->job_limit[word] ? slot->job_limit[word] : BYTES_NONE,
 	};
@@ -247,7 +248,10 @@ void box_close(struct box *box)
 		free(box->processes[i].holds);
 		ledger_peek_free(&box->processes[i].peek);
 	}
+	for (size_t i = 0; i < box->other_count; i++)
+		free(box->others[i].user);
 	free(box->processes);
+	free(box->others);
 	free(box->gpus);
 	free(box->users);
 	slots_list_close(&box->slots);

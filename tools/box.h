@@ -18,6 +18,8 @@ struct box_gpu {
 	uint64_t overhead_bytes; /* that is known */
 	unsigned processes;
 	bool claimed_more; /* the sum was more than there is */
+	uint64_t driver_bytes;    /* used by all, as NVML says; BYTES_UNKNOWN */
+	uint64_t untracked_bytes; /* of those; with used and overhead it makes their sum */
 	char name[64];     /* empty where no ledger tells */
 };
 
@@ -51,6 +53,19 @@ struct box_process {
 	uint64_t waiting_ns;  /* so long it waits for memory, 0 it does not */
 };
 
+/* A process on a GPU that is not seen under cuward; from NVML. */
+struct box_other {
+	size_t gpu;
+	pid_t pid;
+	uint64_t used_bytes; /* BYTES_UNKNOWN */
+	const char *kind;    /* "compute", "graphics", "mps" */
+	bool known;          /* what follows */
+	uint32_t uid;
+	char *user;
+	char command[64];
+	uint64_t start_ns; /* CLOCK_REALTIME */
+};
+
 struct box_user {
 	uint32_t uid;
 	const char *user;
@@ -66,6 +81,9 @@ struct box {
 	size_t gpu_count;
 	struct box_user *users;
 	size_t user_count;
+	struct box_other *others; /* most memory first; only after box_add_others() */
+	size_t other_count;
+	bool others_known;
 	uint64_t now_ns; /* CLOCK_REALTIME */
 };
 
@@ -73,15 +91,20 @@ struct box {
 void box_open(struct box *box, bool dead);
 /* Once more, after a while: who made calls since box_open()? */
 void box_look(struct box *box);
+/* What NVML knows beyond; nvml_begin() before box_open() saves the time it takes. */
+void box_add_others(struct box *box);
 void box_close(struct box *box);
 
 /* The living process with this pid, as we see it or, where that is not known, as it sees itself. */
 struct box_process *box_find(const struct box *box, pid_t pid);
+/* The process with this pid that is not under cuward. */
+const struct box_other *box_find_other(const struct box *box, pid_t pid);
 /* The least limit that binds it there, and of what: "process" or "job"; BYTES_NONE. */
 uint64_t box_limit(const struct box_hold *hold, const char **scope);
 /* Is it of this job, or of one within it? */
 bool box_in_job(const struct box_process *process, const char *job);
 /* "GPU-0011..." in full; and short, as far as it is unambiguous here. */
+size_t box_find_gpu(struct box *box, const uint8_t uuid[16], uint64_t total_bytes); /* or make it */
 const char *box_uuid(const struct box_gpu *gpu);
 const char *box_gpu_name(const struct box *box, const struct box_gpu *gpu);
 

@@ -18,21 +18,13 @@
 
 #include "admin_dir.h"
 #include "cuward.h"
+#include "doctor.h"
 #include "libraries.h"
 #include "limit.h"
 
-enum verdict { OK, WARN, FAIL };
-
-struct diagnosis {
-	enum verdict verdict;
-	char text[600];
-	char advice[300]; /* empty if nothing is to be done */
-};
-
 static const char *const verdict_words[] = { "ok", "warn", "fail" };
 
-static void __attribute__((format(printf, 3, 4))) say(struct diagnosis *d, enum verdict verdict,
-	const char *format, ...)
+void doctor_say(struct diagnosis *d, enum verdict verdict, const char *format, ...)
 {
 	va_list arguments;
 
@@ -42,7 +34,7 @@ static void __attribute__((format(printf, 3, 4))) say(struct diagnosis *d, enum 
 	va_end(arguments);
 }
 
-static void __attribute__((format(printf, 2, 3))) advise(struct diagnosis *d, const char *format, ...)
+void doctor_advise(struct diagnosis *d, const char *format, ...)
 {
 	va_list arguments;
 
@@ -64,12 +56,13 @@ static const char *libraries(void)
 static void check_library(struct diagnosis *d)
 {
 	if (libraries()[0]) {
-		say(d, OK, "the shim is %s/libcuward.so", libraries());
+		doctor_say(d, OK, "the shim is %s/libcuward.so", libraries());
 		return;
 	}
-	say(d, FAIL, "libcuward.so is neither beside the command nor in %s: nothing can be limited",
+	doctor_say(d, FAIL, "libcuward.so is neither beside the command nor in %s: nothing can be "
+		"limited",
 		CUWARD_LIBDIR);
-	advise(d, "install it there: make install prefix=...");
+	doctor_advise(d, "install it there: make install prefix=...");
 }
 
 /* Status of a child that runs this program as `cuward preflight LIBRARY` under the preload. */
@@ -96,11 +89,11 @@ static void check_preload(struct diagnosis *d)
 
 	snprintf(library, sizeof(library), "%s/libcuward.so", libraries());
 	if (libraries()[0] && preflight(library) == 0) {
-		say(d, OK, "programs started here load the shim");
+		doctor_say(d, OK, "programs started here load the shim");
 		return;
 	}
-	say(d, FAIL, "the preload does not work: no limit would be enforced");
-	advise(d, "`LD_PRELOAD=%s true` may say why", library);
+	doctor_say(d, FAIL, "the preload does not work: no limit would be enforced");
+	doctor_advise(d, "`LD_PRELOAD=%s true` may say why", library);
 }
 
 static void check_other_preload(struct diagnosis *d)
@@ -108,11 +101,12 @@ static void check_other_preload(struct diagnosis *d)
 	const char *preload = getenv("LD_PRELOAD");
 
 	if (!preload || !*preload) {
-		say(d, OK, "no other library is preloaded");
+		doctor_say(d, OK, "no other library is preloaded");
 		return;
 	}
-	say(d, WARN, "LD_PRELOAD is set: %s", preload);
-	advise(d, "cuward run puts the shim in front of it; an interposer of CUDA there is not called");
+	doctor_say(d, WARN, "LD_PRELOAD is set: %s", preload);
+	doctor_advise(d, "cuward run puts the shim in front of it; an interposer of CUDA there is not "
+		"called");
 }
 
 static void check_disabled(struct diagnosis *d)
@@ -120,11 +114,11 @@ static void check_disabled(struct diagnosis *d)
 	const char *disable = getenv("CUWARD_DISABLE");
 
 	if (!disable || strcmp(disable, "1") != 0) {
-		say(d, OK, "cuward is not switched off");
+		doctor_say(d, OK, "cuward is not switched off");
 		return;
 	}
-	say(d, FAIL, "CUWARD_DISABLE=1: the shim passes every call through, nothing is enforced");
-	advise(d, "unset CUWARD_DISABLE");
+	doctor_say(d, FAIL, "CUWARD_DISABLE=1: the shim passes every call through, nothing is enforced");
+	doctor_advise(d, "unset CUWARD_DISABLE");
 }
 
 static void check_limits(struct diagnosis *d)
@@ -135,17 +129,17 @@ static void check_limits(struct diagnosis *d)
 	char why[256];
 
 	if (memory && !limit_parse(&limit, memory, why, sizeof(why))) {
-		say(d, FAIL, "CUWARD_MEMORY: %s; programs are refused the driver", why);
-		advise(d, "a limit is 8G, 50%%, none, or 0=2G,GPU-uuid=4G");
+		doctor_say(d, FAIL, "CUWARD_MEMORY: %s; programs are refused the driver", why);
+		doctor_advise(d, "a limit is 8G, 50%%, none, or 0=2G,GPU-uuid=4G");
 	} else if (job && !limit_parse(&limit, job, why, sizeof(why))) {
-		say(d, FAIL, "CUWARD_JOB_MEMORY: %s; programs are refused the driver", why);
-		advise(d, "a limit is 8G, 50%%, none, or 0=2G,GPU-uuid=4G");
+		doctor_say(d, FAIL, "CUWARD_JOB_MEMORY: %s; programs are refused the driver", why);
+		doctor_advise(d, "a limit is 8G, 50%%, none, or 0=2G,GPU-uuid=4G");
 	} else if (job && strcmp(job, "none") != 0) {
-		say(d, OK, "all processes of a job together are limited to CUWARD_JOB_MEMORY=%s", job);
+		doctor_say(d, OK, "all processes of a job together are limited to CUWARD_JOB_MEMORY=%s", job);
 	} else if (memory && strcmp(memory, "none") != 0) {
-		say(d, OK, "each process is limited to CUWARD_MEMORY=%s", memory);
+		doctor_say(d, OK, "each process is limited to CUWARD_MEMORY=%s", memory);
 	} else {
-		say(d, OK, "the environment sets no limit; cuward run -m does");
+		doctor_say(d, OK, "the environment sets no limit; cuward run -m does");
 	}
 }
 
@@ -197,17 +191,17 @@ static void check_driver(struct diagnosis *d)
 
 	if (!ask_child(describe_driver, answer, sizeof(answer)) ||
 		sscanf(answer, "%d %d %4095[^\n]", &version, &simulated, path) != 3) {
-		say(d, WARN, "no CUDA driver is found (libcuda.so.1)");
-		advise(d, "install the NVIDIA driver, or try programs with cuward run --sim");
+		doctor_say(d, WARN, "no CUDA driver is found (libcuda.so.1)");
+		doctor_advise(d, "install the NVIDIA driver, or try programs with cuward run --sim");
 	} else if (simulated) {
-		say(d, OK, "the driver is the simulated one, CUDA %d.%d: %s", version / 1000,
+		doctor_say(d, OK, "the driver is the simulated one, CUDA %d.%d: %s", version / 1000,
 			version % 1000 / 10, path);
 	} else if (access("/dev/nvidiactl", F_OK) != 0) {
-		say(d, WARN, "driver CUDA %d.%d is found (%s), and /dev/nvidiactl is not there",
+		doctor_say(d, WARN, "driver CUDA %d.%d is found (%s), and /dev/nvidiactl is not there",
 			version / 1000, version % 1000 / 10, path);
-		advise(d, "no GPU is visible here, or its kernel module is not loaded");
+		doctor_advise(d, "no GPU is visible here, or its kernel module is not loaded");
 	} else {
-		say(d, OK, "driver CUDA %d.%d: %s", version / 1000, version % 1000 / 10, path);
+		doctor_say(d, OK, "driver CUDA %d.%d: %s", version / 1000, version % 1000 / 10, path);
 	}
 }
 
@@ -231,19 +225,20 @@ static void check_folder(struct diagnosis *d)
 
 	folder_name(path);
 	if (mkdir(path, 0700) != 0 && errno != EEXIST)
-		say(d, FAIL, "the folder of shared state %s cannot be made: %s", path, strerror(errno));
+		doctor_say(d, FAIL, "the folder of shared state %s cannot be made: %s", path, strerror(errno));
 	else if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
-		say(d, FAIL, "%s is not a folder", path);
+		doctor_say(d, FAIL, "%s is not a folder", path);
 	else if (info.st_uid != getuid())
-		say(d, FAIL, "%s belongs to uid %u, not to you", path, info.st_uid);
+		doctor_say(d, FAIL, "%s belongs to uid %u, not to you", path, info.st_uid);
 	else if (info.st_mode & 022)
-		say(d, FAIL, "%s is writable by others", path);
+		doctor_say(d, FAIL, "%s is writable by others", path);
 	else if (access(path, W_OK | X_OK) != 0)
-		say(d, FAIL, "%s is not writable: %s", path, strerror(errno));
+		doctor_say(d, FAIL, "%s is not writable: %s", path, strerror(errno));
 	else
-		say(d, OK, "shared state lives in %s", path);
+		doctor_say(d, OK, "shared state lives in %s", path);
 	if (d->verdict == FAIL)
-		advise(d, "set CUWARD_DIR to a folder of yours, mode 0700, best on a tmpfs; without it limits "
+		doctor_advise(d, "set CUWARD_DIR to a folder of yours, mode 0700, best on a tmpfs; without "
+			"it limits "
 			"of a process still hold, in private memory");
 }
 
@@ -253,14 +248,14 @@ static void check_common(struct diagnosis *d)
 	int fd = admin_dir_open("slots");
 
 	if (fd >= 0) {
-		say(d, OK, "all users meet in " CUWARD_RUNDIR);
+		doctor_say(d, OK, "all users meet in " CUWARD_RUNDIR);
 		close(fd);
 	} else if (access(CUWARD_RUNDIR, F_OK) == 0) {
-		say(d, FAIL, CUWARD_RUNDIR " is not as tmpfiles.d makes it: root's, slots and queue with "
+		doctor_say(d, FAIL, CUWARD_RUNDIR " is not as tmpfiles.d makes it: root's, slots and queue with "
 			"mode 1777");
-		advise(d, "systemd-tmpfiles --create cuward.conf, or see docs/shared-box.md");
+		doctor_advise(d, "systemd-tmpfiles --create cuward.conf, or see docs/shared-box.md");
 	} else {
-		say(d, OK, "users do not meet: each counts and queues for himself (" CUWARD_RUNDIR
+		doctor_say(d, OK, "users do not meet: each counts and queues for himself (" CUWARD_RUNDIR
 			" is not there)");
 	}
 }
@@ -274,14 +269,15 @@ static void check_space(struct diagnosis *d)
 
 	folder_name(path);
 	if (statvfs(path, &fs) != 0) {
-		say(d, FAIL, "%s: %s", path, strerror(errno));
-		advise(d, "see the folder of shared state");
+		doctor_say(d, FAIL, "%s: %s", path, strerror(errno));
+		doctor_advise(d, "see the folder of shared state");
 	} else if (fs.f_bavail * fs.f_frsize < SPACE_LEAST) {
-		say(d, WARN, "%llu MiB are free in %s", (unsigned long long)(fs.f_bavail * fs.f_frsize >> 20),
-			path);
-		advise(d, "64 MiB remember a million allocations; with less, some are counted but not listed");
+		doctor_say(d, WARN, "%llu MiB are free in %s",
+			(unsigned long long)(fs.f_bavail * fs.f_frsize >> 20), path);
+		doctor_advise(d, "64 MiB remember a million allocations; with less, some are counted but "
+			"not listed");
 	} else {
-		say(d, OK, "%llu MiB are free for ledgers",
+		doctor_say(d, OK, "%llu MiB are free for ledgers",
 			(unsigned long long)(fs.f_bavail * fs.f_frsize >> 20));
 	}
 }
@@ -311,15 +307,15 @@ static const bool with_lttng = true;
 static void check_session_daemon(struct diagnosis *d)
 {
 	if (!with_lttng) {
-		say(d, OK, "this cuward was built without LTTng: --trace is not there");
+		doctor_say(d, OK, "this cuward was built without LTTng: --trace is not there");
 		return;
 	}
 	if (in_path("lttng-sessiond")) {
-		say(d, OK, "lttng-sessiond is there for --trace");
+		doctor_say(d, OK, "lttng-sessiond is there for --trace");
 		return;
 	}
-	say(d, WARN, "lttng-sessiond is not in PATH: --trace will not work");
-	advise(d, "apt-get install lttng-tools");
+	doctor_say(d, WARN, "lttng-sessiond is not in PATH: --trace will not work");
+	doctor_advise(d, "apt-get install lttng-tools");
 }
 
 static void load_provider(FILE *out)
@@ -340,15 +336,15 @@ static void check_provider(struct diagnosis *d)
 	char answer[500];
 
 	if (!with_lttng) {
-		say(d, OK, "this cuward was built without LTTng: there is no trace provider");
+		doctor_say(d, OK, "this cuward was built without LTTng: there is no trace provider");
 		return;
 	}
 	if (ask_child(load_provider, answer, sizeof(answer)) && strcmp(answer, "loaded") == 0) {
-		say(d, OK, "the trace provider loads");
+		doctor_say(d, OK, "the trace provider loads");
 		return;
 	}
-	say(d, WARN, "the trace provider does not load: %s", answer);
-	advise(d, "apt-get install liblttng-ust1; limits and leak reports work without it");
+	doctor_say(d, WARN, "the trace provider does not load: %s", answer);
+	doctor_advise(d, "apt-get install liblttng-ust1; limits and leak reports work without it");
 }
 
 static const struct check {
@@ -364,6 +360,10 @@ static const struct check {
 	{ "folder", check_folder },
 	{ "common", check_common },
 	{ "space", check_space },
+	{ "nvml", doctor_check_nvml },
+	{ "mig", doctor_check_mig },
+	{ "mps", doctor_check_mps },
+	{ "dmem", doctor_check_dmem },
 	{ "session-daemon", check_session_daemon },
 	{ "provider", check_provider },
 };

@@ -73,7 +73,20 @@ static void show(const struct box *box, const struct box_process *process)
 		if (process->holds[i].used_bytes)
 			fprintf(stderr, "  holds %s on %s\n", format_bytes(process->holds[i].used_bytes),
 				box_gpu_name(box, &box->gpus[process->holds[i].gpu]));
-	fprintf(stderr, "what it has computed and not saved is lost\n");
+}
+
+static void show_other(const struct box *box, const struct box_other *other)
+{
+	fprintf(stderr, "process %d, ", other->pid);
+	put_safe(stderr, other->known ? other->command : "unknown", 60);
+	fprintf(stderr, " of ");
+	put_safe(stderr, other->known ? other->user : "unknown", 40);
+	fprintf(stderr, ", not under cuward\n");
+	for (size_t i = 0; i < box->other_count; i++)
+		if (box->others[i].pid == other->pid)
+			fprintf(stderr, "  holds %s on %s\n", box->others[i].used_bytes == BYTES_UNKNOWN ?
+				"an unknown amount" : format_bytes(box->others[i].used_bytes),
+				box_gpu_name(box, &box->gpus[box->others[i].gpu]));
 }
 
 static bool agreed(void)
@@ -110,6 +123,7 @@ static int kill_it(const struct order *order)
 {
 	int fd = pidfd_of(order->pid);
 	const struct box_process *process;
+	const struct box_other *other;
 	struct box box;
 	int status;
 
@@ -118,10 +132,20 @@ static int kill_it(const struct order *order)
 	/* Only now: it is the process behind the descriptor, or has ended. */
 	box_open(&box, false);
 	process = box_find(&box, order->pid);
-	if (!process || process->pid != order->pid || process->owner != OWNER_ALIVE) {
-		status = fail(EXIT_FOUND, "no living process with this pid uses CUDA under cuward");
-	} else {
+	if (process && (process->pid != order->pid || process->owner != OWNER_ALIVE))
+		process = NULL;
+	if (!process)
+		box_add_others(&box);
+	other = box_find_other(&box, order->pid);
+	if (process)
 		show(&box, process);
+	else if (other)
+		show_other(&box, other);
+	if (!process && !other) {
+		status = fail(EXIT_FOUND, "no living process with this pid uses CUDA under cuward, and NVML "
+			"tells of none");
+	} else {
+		fprintf(stderr, "what it has computed and not saved is lost\n");
 		status = order->yes || agreed() ? end(fd, order) : EXIT_FOUND;
 	}
 	box_close(&box);

@@ -9,6 +9,7 @@
 
 #include "cuward.h"
 #include "format.h"
+#include "nvml.h"
 #include "ps.h"
 
 /* So long we look who makes calls: launches alone leave no other mark. */
@@ -16,7 +17,7 @@
 
 struct order {
 	enum ps_by by;
-	bool json, csv, stale;
+	bool json, csv, stale, alone;
 };
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -28,6 +29,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case 'j': order->json = true; return 0;
 	case 'c': order->csv = true; return 0;
 	case 's': order->stale = true; return 0;
+	case 'N': order->alone = true; return 0;
 	case 'b':
 		for (enum ps_by by = BY_PROCESS; by <= BY_GPU; by++)
 			if (strcmp(argument, words[by]) == 0) {
@@ -64,10 +66,12 @@ int cmd_ps(int argc, char **argv)
 		{ "csv", 'c', NULL, 0, "As CSV: bytes, nanoseconds, RFC 3339", 0 },
 		{ "by", 'b', "WHAT", 0, "One row a process (and GPU), a user, or a gpu", 0 },
 		{ "stale", 's', NULL, 0, "Also the dead, as far as their slots are left", 0 },
+		{ "no-nvml", 'N', NULL, 0, "Do not ask NVML for those that are not under cuward", 0 },
 		{ 0 },
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
-		.doc = "Who holds GPU memory on this machine: the processes under cuward that you may see.\v"
+		.doc = "Who holds GPU memory on this machine: the processes under cuward that you may see, "
+			"and where NVML tells them those that are not.\v"
 			"Exit status: 0, 1 some slots file cannot be read, 2 usage." };
 	struct order order = { 0 };
 	struct box box;
@@ -76,9 +80,13 @@ int cmd_ps(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&parser, argc, argv, 0, NULL, &order);
+	if (!order.alone)
+		nvml_begin();
 	box_open(&box, order.stale);
 	nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
 	box_look(&box);
+	if (!order.alone)
+		box_add_others(&box);
 	if (order.json)
 		ps_json(stdout, &box);
 	else if (order.csv)

@@ -16,6 +16,7 @@
 #include "cuward.h"
 #include "format.h"
 #include "need.h"
+#include "nvml.h"
 #include "policy.h"
 #include "ps.h"
 
@@ -94,9 +95,11 @@ static char *draw(const struct order *order)
 	FILE *out = need(open_memstream(&text, &bytes));
 	struct box box;
 
+	nvml_begin();
 	box_open(&box, false);
 	nanosleep(&(struct timespec){ .tv_nsec = 15000000 }, NULL);
 	box_look(&box);
+	box_add_others(&box);
 	sort(&box, order->sort);
 	ps_table(out, &box, BY_GPU);
 	fputc('\n', out);

@@ -81,6 +81,13 @@ static bool wants_process(const struct order *order, const struct box *box,
 	return false;
 }
 
+static bool wants_other(const struct order *order, const struct box *box, const struct box_other *other)
+{
+	if (order->what && is_number(order->what))
+		return other->pid == (pid_t)strtol(order->what, NULL, 10);
+	return wants_gpu(order, &box->gpus[other->gpu]);
+}
+
 /* ---- the answer ---- */
 
 struct answer {
@@ -109,6 +116,15 @@ static void print_process(const struct box_process *process)
 	printf("\n");
 }
 
+static void print_other(const struct box_other *other)
+{
+	printf("process %d, ", other->pid);
+	put_safe(stdout, other->known ? other->command : "unknown", 40);
+	printf(" of ");
+	put_safe(stdout, other->known ? other->user : "unknown", 40);
+	printf("\n");
+}
+
 static void answer_text(const struct order *order, const struct why_watch *watch, struct answer *answer)
 {
 	const struct box *box = watch->box;
@@ -125,6 +141,32 @@ static void answer_text(const struct order *order, const struct why_watch *watch
 		print_process(&box->processes[i]);
 		why_process(watch, i, take_verdict, answer);
 	}
+	for (size_t i = 0; i < box->other_count; i++) {
+		if (!wants_other(order, box, &box->others[i]))
+			continue;
+		print_other(&box->others[i]);
+		why_other(watch, &box->others[i], take_verdict, answer);
+	}
+}
+
+static json_t *json_others(const struct order *order, const struct why_watch *watch,
+	struct answer *answer)
+{
+	const struct box *box = watch->box;
+	json_t *others = json_array();
+
+	for (size_t i = 0; i < box->other_count; i++) {
+		json_t *one;
+
+		if (!wants_other(order, box, &box->others[i]))
+			continue;
+		answer->verdicts = json_array();
+		why_other(watch, &box->others[i], take_verdict, answer);
+		one = ps_other(box, &box->others[i]);
+		json_object_set_new(one, "verdicts", answer->verdicts);
+		json_array_append_new(others, one);
+	}
+	return others;
 }
 
 static void answer_json(const struct order *order, const struct why_watch *watch, struct answer *answer)
@@ -151,7 +193,8 @@ static void answer_json(const struct order *order, const struct why_watch *watch
 		json_object_set_new(one, "verdicts", answer->verdicts);
 		json_array_append_new(processes, one);
 	}
-	document = json_pack("{s:i, s:o, s:o}", "schema", 1, "gpus", gpus, "processes", processes);
+	document = json_pack("{s:i, s:o, s:o, s:o}", "schema", 1, "gpus", gpus, "processes", processes,
+		"others", json_others(order, watch, answer));
 	json_dumpf(document, stdout, JSON_INDENT(1));
 	putchar('\n');
 	json_decref(document);
@@ -164,6 +207,9 @@ static bool is_there(const struct order *order, const struct box *box)
 			return true;
 	for (size_t i = 0; i < box->count; i++)
 		if (wants_process(order, box, &box->processes[i]))
+			return true;
+	for (size_t i = 0; i < box->other_count; i++)
+		if (wants_other(order, box, &box->others[i]))
 			return true;
 	return !order->what;
 }
@@ -204,8 +250,9 @@ int cmd_why(int argc, char **argv)
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&parser, argc, argv, 0, NULL, &order);
 	box_open(&box, false);
+	box_add_others(&box);
 	if (!is_there(&order, &box)) {
-		fprintf(stderr, "cuward: why: nobody under cuward uses a GPU or is a process of this name: %s\n",
+		fprintf(stderr, "cuward: why: nobody that we see uses a GPU or is a process of this name: %s\n",
 			order.what);
 		box_close(&box);
 		return EXIT_FOUND;

@@ -156,7 +156,12 @@ const struct explain_page explain_pages[] = {
 		"If it is full all the same, limits of each (process_max) or a queue (--on-limit wait) "
 		"help." },
 	{ "nobody", "why", "No process under cuward holds anything there.\n"
-		"Others may: nvidia-smi." },
+		"Others may: where NVML is, `cuward ps` lists them." },
+	{ "outside", "why",
+		"A process uses the GPU that does not run under cuward, or that you may not see: NVML "
+		"tells of it.\n"
+		"What it does is not seen, and no limit binds it. Start it under cuward; `cuward kill PID` ends "
+		"it." },
 	/* ---- whose limit refused ---- */
 	{ "process", "limit",
 		"The limit of this process refused: CUWARD_MEMORY, `cuward limit set`, or process_max "

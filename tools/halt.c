@@ -177,8 +177,8 @@ static int carry_out(struct order *order)
 	fprintf(stderr, "cuward: %s: ", order->name);
 	put_safe(stderr, order->what, 0);
 	if (!order->found)
-		fprintf(stderr, ": no living process of this %s uses CUDA under cuward; nobody is meant by name\n",
-			is_number(order->what) ? "pid" : "job");
+		fprintf(stderr, ": no living process of this %s uses CUDA under cuward; nobody is "
+			"meant by name\n", is_number(order->what) ? "pid" : "job");
 	else
 		fprintf(stderr, order->go_on ? ": nothing there was stopped\n" : ": it stands still already\n");
 	return order->found ? EXIT_FINE : EXIT_FOUND;
@@ -187,8 +187,8 @@ static int carry_out(struct order *order)
 int halt_command(int argc, char **argv, bool go_on)
 {
 	const struct argp parser = { .parser = parse_option, .args_doc = "PID|JOB",
-		.doc = go_on ? "Let a process or the processes of a job go on that were stopped, by cuward pause, by "
-			"--on-limit pause or by anybody (SIGCONT).\v"
+		.doc = go_on ? "Let a process or the processes of a job go on that were stopped, by "
+			"cuward pause, by --on-limit pause or by anybody (SIGCONT).\v"
 			"Exit status: 0, 1 there is no such process or job, 2 usage, 4 no permission." :
 			"Stop a process that uses the GPU, or all such processes of a job, until cuward resume "
 			"(SIGSTOP). They keep the memory they hold, and kernels that were launched go on.\v"

@@ -25,6 +25,7 @@ const char *ps_pid(const struct box_process *process);
 /* Numbers of JSON: unknown and none are null. */
 json_t *ps_bytes(uint64_t bytes);
 json_t *ps_time(uint64_t realtime_ns);
+json_t *ps_other(const struct box *box, const struct box_other *other);
 json_t *ps_process(const struct box *box, const struct box_process *process);
 
 #endif

@@ -120,13 +120,38 @@ static json_t *all_gpus(const struct box *box)
 	for (size_t i = 0; i < box->gpu_count; i++) {
 		const struct box_gpu *gpu = &box->gpus[i];
 
-		json_array_append_new(gpus, json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:b}",
+		json_array_append_new(gpus, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:b}",
 			"uuid", box_uuid(gpu), "name", gpu->name[0] ? safe_string(gpu->name) : json_null(),
 			"total_bytes", ps_bytes(gpu->total_bytes), "used_bytes", ps_bytes(gpu->used_bytes),
-			"overhead_bytes", ps_bytes(gpu->overhead_bytes), "processes", (int)gpu->processes,
+			"overhead_bytes", ps_bytes(gpu->overhead_bytes),
+			"untracked_bytes", ps_bytes(gpu->untracked_bytes),
+			"driver_bytes", ps_bytes(gpu->driver_bytes), "processes", (int)gpu->processes,
 			"claimed_more", gpu->claimed_more));
 	}
 	return gpus;
+}
+
+json_t *ps_other(const struct box *box, const struct box_other *other)
+{
+	return json_pack("{s:i, s:o, s:o, s:o, s:s, s:s, s:o, s:o}", "pid", (int)other->pid,
+		"uid", other->known ? json_integer(other->uid) : json_null(),
+		"user", other->known ? safe_string(other->user) : json_null(),
+		"command", other->known ? safe_string(other->command) : json_null(),
+		"kind", other->kind, "uuid", box_uuid(&box->gpus[other->gpu]),
+		"used_bytes", ps_bytes(other->used_bytes), "start_time", ps_time(other->start_ns));
+}
+
+static json_t *all_others(const struct box *box)
+{
+	json_t *others = json_array();
+
+	if (!box->others_known) {
+		json_decref(others);
+		return json_null();
+	}
+	for (size_t i = 0; i < box->other_count; i++)
+		json_array_append_new(others, ps_other(box, &box->others[i]));
+	return others;
 }
 
 static json_t *all_users(const struct box *box)
@@ -148,9 +173,9 @@ void ps_json(FILE *out, const struct box *box)
 
 	for (size_t i = 0; i < box->count; i++)
 		json_array_append_new(processes, ps_process(box, &box->processes[i]));
-	document = json_pack("{s:i, s:o, s:o, s:o, s:o, s:I}", "schema", 1, "time", ps_time(box->now_ns),
-		"processes", processes, "gpus", all_gpus(box), "users", all_users(box),
-		"unreadable", (json_int_t)box->slots.unreadable);
+	document = json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:I}", "schema", 1,
+		"time", ps_time(box->now_ns), "processes", processes, "others", all_others(box),
+		"gpus", all_gpus(box), "users", all_users(box), "unreadable", (json_int_t)box->slots.unreadable);
 	json_dumpf(document, out, JSON_INDENT(1));
 	fputc('\n', out);
 	json_decref(document);
@@ -205,6 +230,18 @@ static void csv_process(FILE *out, const struct box *box, const struct box_proce
 	csv_bytes(out, process->sync_ns ? process->sync_ns : BYTES_NONE, "\r\n");
 }
 
+static void csv_other(FILE *out, const struct box *box, const struct box_other *other)
+{
+	fprintf(out, "%d,,%d,", other->pid, other->pid);
+	csv_bytes(out, other->known ? other->uid : BYTES_UNKNOWN, ",");
+	csv_text(out, other->known ? other->user : "");
+	fputs("other,", out);
+	csv_text(out, other->known ? other->command : "");
+	fprintf(out, "\"\",%s,", box_uuid(&box->gpus[other->gpu]));
+	csv_bytes(out, other->used_bytes, ",,,,");
+	csv_time(out, other->start_ns, ",,,\r\n");
+}
+
 static void csv_processes(FILE *out, const struct box *box)
 {
 	fputs("pid,pid_ns,outer_pid,uid,user,state,command,job,uuid,used_bytes,limit_bytes,job_limit_bytes,"
@@ -217,6 +254,8 @@ static void csv_processes(FILE *out, const struct box *box)
 		if (!process->hold_count)
 			csv_process(out, box, process, NULL);
 	}
+	for (size_t i = 0; i < box->other_count; i++)
+		csv_other(out, box, &box->others[i]);
 }
 
 static void csv_users(FILE *out, const struct box *box)
@@ -235,7 +274,8 @@ static void csv_users(FILE *out, const struct box *box)
 
 static void csv_gpus(FILE *out, const struct box *box)
 {
-	fputs("uuid,name,processes,used_bytes,overhead_bytes,total_bytes\r\n", out);
+	fputs("uuid,name,processes,used_bytes,overhead_bytes,total_bytes,untracked_bytes,"
+		"driver_bytes\r\n", out);
 	for (size_t i = 0; i < box->gpu_count; i++) {
 		const struct box_gpu *gpu = &box->gpus[i];
 
@@ -244,7 +284,9 @@ static void csv_gpus(FILE *out, const struct box *box)
 		fprintf(out, "%u,", gpu->processes);
 		csv_bytes(out, gpu->used_bytes, ",");
 		csv_bytes(out, gpu->overhead_bytes, ",");
-		csv_bytes(out, gpu->total_bytes, "\r\n");
+		csv_bytes(out, gpu->total_bytes, ",");
+		csv_bytes(out, gpu->untracked_bytes, ",");
+		csv_bytes(out, gpu->driver_bytes, "\r\n");
 	}
 }
 

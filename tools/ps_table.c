@@ -80,6 +80,24 @@ static void process_row(struct table *table, const struct box *box, const struct
 	table_cell(table, process->who->command);
 }
 
+static void other_row(struct table *table, const struct box *box, const struct box_other *other)
+{
+	char pid[24];
+
+	snprintf(pid, sizeof(pid), "%d", other->pid);
+	table_cell(table, pid);
+	table_cell(table, other->known ? other->user : "unknown");
+	table_cell(table, box_gpu_name(box, &box->gpus[other->gpu]));
+	table_cell(table, bytes_text(other->used_bytes));
+	table_cell(table, "none");
+	table_cell(table, "");
+	table_cell(table, !other->known ? "unknown" : format_ns(other->start_ns < box->now_ns ?
+		(box->now_ns - other->start_ns) / 1000000000 * 1000000000 : 0));
+	table_cell(table, "unknown");
+	table_cell(table, "not under cuward");
+	table_cell(table, other->known ? other->command : "unknown");
+}
+
 static void processes(struct table *table, const struct box *box)
 {
 	static const char *const headings[] = { "PID", "<USER", "<GPU", "USED", "LIMIT", "OVERHEAD",
@@ -95,6 +113,8 @@ static void processes(struct table *table, const struct box *box)
 		if (!process->hold_count)
 			process_row(table, box, process, NULL);
 	}
+	for (size_t i = 0; i < box->other_count; i++)
+		other_row(table, box, &box->others[i]);
 }
 
 static void users(struct table *table, const struct box *box)
@@ -111,13 +131,24 @@ static void users(struct table *table, const struct box *box)
 	}
 }
 
+/* Does NVML say what the driver gave out? */
+static bool driver_known(const struct box *box)
+{
+	for (size_t i = 0; i < box->gpu_count; i++)
+		if (box->gpus[i].driver_bytes != BYTES_UNKNOWN)
+			return true;
+	return false;
+}
+
 static void gpus(struct table *table, const struct box *box)
 {
-	static const char *const headings[] = { "<GPU", "<NAME", "PROCESSES", "USED", "OVERHEAD", "TOTAL",
-		"<" };
+	static const char *const headings[] = { "<GPU", "<NAME", "PROCESSES", "USED", "OVERHEAD",
+		"UNTRACKED", "DRIVER", "TOTAL", "<" };
+	bool driver = driver_known(box);
 
 	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
-		table_column(table, headings[i]);
+		if (driver || (i != 5 && i != 6))
+			table_column(table, headings[i]);
 	for (size_t i = 0; i < box->gpu_count; i++) {
 		const struct box_gpu *gpu = &box->gpus[i];
 
@@ -126,7 +157,11 @@ static void gpus(struct table *table, const struct box *box)
 		table_cell(table, format_count(gpu->processes));
 		table_cell(table, format_bytes(gpu->used_bytes));
 		table_cell(table, format_bytes(gpu->overhead_bytes));
-		table_cell(table, format_bytes(gpu->total_bytes));
+		if (driver) {
+			table_cell(table, bytes_text(gpu->untracked_bytes));
+			table_cell(table, bytes_text(gpu->driver_bytes));
+		}
+		table_cell(table, bytes_text(gpu->total_bytes));
 		table_cell(table, gpu->claimed_more ? "more is claimed than it has" : "");
 	}
 }

@@ -170,37 +170,70 @@ void why_process(const struct why_watch *watch, size_t index, why_tell *tell, vo
 	tell_limits(&t);
 }
 
+void why_other(const struct why_watch *watch, const struct box_other *other, why_tell *tell, void *to)
+{
+	struct telling t = { .watch = watch, .tell = tell, .to = to };
+	bool known = other->used_bytes != BYTES_UNKNOWN;
+
+	say(&t, WHY_OUTSIDE, "NVML says that it uses %s on %s (%s); what it does is not seen",
+		known ? format_bytes(other->used_bytes) : "an unknown amount",
+		box_gpu_name(watch->box, &watch->box->gpus[other->gpu]), other->kind);
+}
+
 /* ---- one GPU ---- */
+
+struct holders {
+	unsigned count;
+	uint64_t sum, most;
+	char who[40]; /* holds most */
+};
+
+static void add_holder(struct holders *holders, uint64_t used, const char *who)
+{
+	if (!used)
+		return;
+	holders->count++;
+	holders->sum = slots_add(holders->sum, used);
+	if (used <= holders->most)
+		return;
+	holders->most = used;
+	snprintf(holders->who, sizeof(holders->who), "%s", who);
+}
+
+static void find_holders(struct holders *holders, const struct why_watch *watch, size_t gpu)
+{
+	const struct box *box = watch->box;
+	char pid[24];
+
+	for (size_t i = 0; i < box->count; i++) {
+		for (size_t j = 0; j < box->processes[i].hold_count && !watch->of[i].gone; j++) {
+			const struct box_hold *hold = &box->processes[i].holds[j];
+
+			if (hold->gpu == gpu && hold->used_bytes != BYTES_UNKNOWN)
+				add_holder(holders, watch->of[i].now.words[hold->word] & WORD_BYTES_MASK,
+					ps_pid(&box->processes[i]));
+		}
+	}
+	for (size_t i = 0; i < box->other_count; i++) {
+		snprintf(pid, sizeof(pid), "%d", box->others[i].pid);
+		if (box->others[i].gpu == gpu && box->others[i].used_bytes != BYTES_UNKNOWN)
+			add_holder(holders, box->others[i].used_bytes, pid);
+	}
+}
 
 void why_gpu(const struct why_watch *watch, size_t gpu, why_tell *tell, void *to)
 {
-	const struct box *box = watch->box;
 	struct telling t = { .watch = watch, .tell = tell, .to = to };
-	uint64_t sum = 0, most = 0;
-	unsigned holders = 0;
+	struct holders holders = { 0 };
 
-	for (size_t i = 0; i < box->count; i++) {
-		for (size_t j = 0; j < box->processes[i].hold_count; j++) {
-			const struct box_hold *hold = &box->processes[i].holds[j];
-			uint64_t used = watch->of[i].now.words[hold->word] & WORD_BYTES_MASK;
-
-			if (hold->gpu != gpu || watch->of[i].gone || !used || hold->used_bytes == BYTES_UNKNOWN)
-				continue;
-			holders++;
-			sum = slots_add(sum, used);
-			if (used > most) {
-				most = used;
-				t.process = &box->processes[i];
-			}
-		}
-	}
-	if (!holders)
+	find_holders(&holders, watch, gpu);
+	if (!holders.count)
 		say(&t, WHY_NOBODY, "no process that we see holds memory there");
-	else if (holders == 1 || most > sum / 2)
-		say(&t, WHY_ONE_HOG, "process %s holds %s of the %s that %u process%s hold%s", ps_pid(t.process),
-			format_bytes(most), format_bytes(sum), holders, holders == 1 ? "" : "es",
-			holders == 1 ? "s" : "");
+	else if (holders.count == 1 || holders.most > holders.sum / 2)
+		say(&t, WHY_ONE_HOG, "process %s holds %s of the %s that %u process%s hold%s", holders.who,
+			format_bytes(holders.most), format_bytes(holders.sum), holders.count,
+			holders.count == 1 ? "" : "es", holders.count == 1 ? "s" : "");
 	else
-		say(&t, WHY_MANY, "%u processes hold %s together, and none of them more than %s", holders,
-			format_bytes(sum), format_bytes(most));
+		say(&t, WHY_MANY, "%u processes hold %s together, and none of them more than %s",
+			holders.count, format_bytes(holders.sum), format_bytes(holders.most));
 }

@@ -20,7 +20,8 @@
 	X(UNSEEN, "unseen", false, "its ledger cannot be read: what it does now is not known") \
 	X(ONE_HOG, "one-hog", false, "one process holds more than half of what is in use") \
 	X(MANY, "many", false, "several share it and none holds more than half") \
-	X(NOBODY, "nobody", false, "nobody under cuward holds anything there")
+	X(NOBODY, "nobody", false, "nobody under cuward holds anything there") \
+	X(OUTSIDE, "outside", false, "a process that is not under cuward uses the GPU")
 
 enum why_verdict {
 #define X(id, word, fault, text) WHY_##id,
@@ -58,6 +59,7 @@ void why_look_done(struct why_watch *watch);
 /* Gets each verdict with a sentence of evidence. */
 typedef void why_tell(void *to, enum why_verdict verdict, const char *evidence);
 void why_process(const struct why_watch *watch, size_t process, why_tell *tell, void *to);
+void why_other(const struct why_watch *watch, const struct box_other *other, why_tell *tell, void *to);
 void why_gpu(const struct why_watch *watch, size_t gpu, why_tell *tell, void *to);
 
 #endif

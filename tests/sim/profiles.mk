@@ -57,3 +57,14 @@ $(B)/sim/truth: tests/sim/reader/truth.c tests/sim/truth.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(base_flags) -MF $(G)/truth.d -Itests/sim $(LDFLAGS) -o $@ $<
 sim: $(B)/sim/truth
+
+# The simulated NVML, which reads truth files as well: one library a layout, and the newest for all.
+sim_nvml := $(foreach l,1 2 3 4,$(B)/sim/nvml/v$(l)/libnvidia-ml.so.1) $(B)/sim/nvml/libnvidia-ml.so.1
+$(B)/sim/nvml/v%/libnvidia-ml.so.1: tests/sim/nvml/nvml.c tests/sim/truth.h tests/sim/profiles.mk $(B)/flags
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(base_flags) -MF $(G)/nvml_$*.d -Wno-missing-prototypes -fPIC -fvisibility=hidden \
+		-DNVML_LAYOUT=$* -Itests/sim $(san_flags) $(LDFLAGS) -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
+$(B)/sim/nvml/libnvidia-ml.so.1: $(B)/sim/nvml/v3/libnvidia-ml.so.1
+	$(Q)cp $< $@
+sim all: $(sim_nvml)

@@ -26,9 +26,9 @@ doctor() { "$B/cuward" doctor "$@"; }
 	run doctor
 	echo "$output"
 	[ "$status" -eq 0 ]
-	[ "$(grep -c '^ok ' <<<"$output")" -eq 11 ]
+	[ "$(grep -c '^ok ' <<<"$output")" -eq 15 ]
 	verdict driver ok "the simulated one, CUDA 13.0" doctor
-	[ "$(doctor --json | jq '.schema, (.checks | length)' | xargs)" = "1 11" ]
+	[ "$(doctor --json | jq '.schema, (.checks | length)' | xargs)" = "1 15" ]
 }
 
 @test "no shim, and no preload without it" {
@@ -91,6 +91,45 @@ doctor() { "$B/cuward" doctor "$@"; }
 @test "no session daemon" {
 	mkdir bin
 	verdict session-daemon warn "not in PATH" env PATH=$PWD/bin "$B/cuward" doctor
+}
+
+@test "NVML: there, missing, failing, hanging" {
+	nvml() { LD_LIBRARY_PATH=$B/sim:$B/sim/nvml doctor "$@"; }
+	verdict nvml ok "is not here" doctor
+	CUWARD_SIM_DEVICES=2 verdict nvml ok "tells of 2 GPUs" nvml
+	CUWARD_NVML_FAIL=nvmlInit_v2=9 verdict nvml warn "answers with error 9" nvml
+	CUWARD_NVML_HANG=nvmlInit_v2 verdict nvml warn "does not answer within 5 s" nvml
+}
+
+@test "hard walls: MIG, MPS, dmem" {
+	nvml() { LD_LIBRARY_PATH=$B/sim:$B/sim/nvml doctor "$@"; }
+	verdict mig ok "not known without NVML" doctor
+	verdict mig ok "no GPU is divided" nvml
+	CUWARD_NVML_MIG=4 CUWARD_SIM_DEVICES=2 verdict mig ok \
+		"a hard wall here: nobody gets memory of another slice; GPU 0 into 4.00 GiB, 4.00 GiB, 4.00 GiB, 4.00 GiB" nvml
+	CUWARD_NVML_MIG=0 verdict mig ok "GPU 0 into nothing yet" nvml
+	export CUDA_MPS_PIPE_DIRECTORY=$PWD/mps
+	mkdir mps
+	verdict mps ok "no MPS daemon has its pipes in $PWD/mps" doctor
+	mkfifo mps/control
+	verdict mps ok "it limits nobody's memory" doctor
+	CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G verdict mps ok "a hard wall here: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G" doctor
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	verdict dmem ok "has no dmem controller" unshare -m sh -c 'mount -t tmpfs none /sys/fs/cgroup && "$@"' - "$B/cuward" doctor
+	# limit GROUP TEXT: what is said where GROUP, ours or one above it, has this limit.
+	own=$(sed -n 's/^0:://p' /proc/self/cgroup)
+	capacity='drm/0000:01:00.0/vram0 17163091968'
+	group() {
+		unshare -m sh -c 'mount -t tmpfs none /sys/fs/cgroup && cd /sys/fs/cgroup && echo "$1" >dmem.capacity &&
+			mkdir -p "./$2" && { [ -z "$3" ] || echo "$3" >"./$4/dmem.max"; } && shift 4 && "$@"' - \
+			"$capacity" "$own" "$1" "$2" "$B/cuward" doctor "${@:3}"
+	}
+	verdict dmem ok "knows of $capacity, and limits nobody here" group '' ''
+	verdict dmem ok "limits nobody here" group 'drm/0000:01:00.0/vram0 max' "$own"
+	verdict dmem ok "a hard wall here: drm/0000:01:00.0/vram0 1073741824" group 'drm/0000:01:00.0/vram0 1073741824' "$own"
+	verdict dmem ok "a hard wall here: drm/0000:01:00.0/vram0 1073741824" group 'drm/0000:01:00.0/vram0 1073741824' /
+	capacity=
+	verdict dmem ok "NVIDIA's driver has not told it" group '' ''
 }
 
 @test "arguments it does not know" {
