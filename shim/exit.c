@@ -7,7 +7,6 @@
  * all handlers, so they are interposed. A vfork child runs them in its parent's memory. quick_exit
  * runs handlers of its own kind and nothing else.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,6 @@
 #include "growth.h"
 #include "guest.h"
 #include "log.h"
-#include "lookup.h"
 #include "report_file.h"
 #include "report_suppress.h"
 #include "settings.h"
@@ -161,39 +159,16 @@ static void last_quick_handler(void *unused, int status)
 	guest_end(status);
 }
 
-/* What at_quick_exit calls, a copy of which is in every library and in the program. */
+/* What at_quick_exit calls; that names a library, with which the handler would go. */
 extern int __cxa_at_quick_exit(quick_handler *handler, void *library);
-
-/*
- * The first to register is the last to run. Constructors of libraries, and what runs before those, may
- * register before ours would, so ours comes with the first of them.
- */
-static int (*at_quick_exit_behind_us(void))(quick_handler *, void *)
-{
-	static int (*next)(quick_handler *, void *);
-
-	if (!next) {
-		next = lookup_real(RTLD_NEXT, "__cxa_at_quick_exit");
-		if (next)
-			next(last_quick_handler, NULL);
-	}
-	return next;
-}
-
-__attribute__((visibility("default")))
-int __cxa_at_quick_exit(quick_handler *handler, void *library)
-{
-	int (*next)(quick_handler *, void *) = at_quick_exit_behind_us();
-
-	return next ? next(handler, library) : -1;
-}
 
 static __attribute__((constructor)) void remember_start(void)
 {
 	log_remember_stderr();
 	bypass_start();
 	on_exit(last_handler, NULL);
-	at_quick_exit_behind_us();
+	/* Only what a linked library's constructor registered, initialised before ours, runs later. */
+	__cxa_at_quick_exit(last_quick_handler, NULL);
 }
 
 __attribute__((visibility("default"), noreturn)) void _exit(int status)

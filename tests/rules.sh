@@ -50,7 +50,7 @@ exported() { nm -D --defined-only "$B/libcuward.so" | awk '{ print $3 }' | LC_AL
 rows_of() { sed -n 's/^\tX(\([A-Za-z0-9_]*\)[,)].*/\1/p' "$@"; }
 export_list() {
 	rows_of "$B/gen/driver_calls.h" shim/forward_names.h
-	printf '%s\n' dlsym dlvsym _exit _Exit __cxa_at_quick_exit
+	printf '%s\n' dlsym dlvsym _exit _Exit
 }
 public_api() { sed -n 's/^extern .*\(cuward_[a-z_]*\)(.*/\1/p' include/cuward/cuward.h; }
 differences() {

@@ -145,7 +145,7 @@ static void forked(int then_exit)
 	await(child);
 }
 
-/* Registered before anything else of this program, as a library's constructor may. */
+/* Registered by a constructor, as C++ does. */
 static CUdeviceptr early, late;
 
 static void quick_free_late(void)
@@ -162,15 +162,12 @@ static void quick_free_early(void)
 		must(cuMemFree(early));
 }
 
-static void first_of_all(int argc, char **argv, char **env)
+static __attribute__((constructor)) void first_of_all(int argc, char **argv)
 {
-	(void)argc, (void)env;
+	(void)argc;
 	if (argv[1] && !strcmp(argv[1], "quick_frees"))
 		at_quick_exit(quick_free_early);
 }
-
-__attribute__((section(".preinit_array"), used)) static void (*const before)(int, char **, char **) =
-	first_of_all;
 
 static void quick_frees(void)
 {

@@ -53,26 +53,28 @@ two='[["leak",8192,2]]' held='[["killed",8192,2]]' big='[["leak",65536,1]]'
 @test "quick_exit: its handlers come first, whoever registered them when" {
 	ended 4 quick_frees '[["exit",4,'$two',true]]'
 	ended 4 quick_fork '[["exit",4,'$two',true],["exit",3,'$big',true]]'
-	# A library registers in its constructor, before any of ours; one that is closed takes its handler along.
+	# A library that is opened registers in its constructor, and takes its handler along when it is closed.
 	for name in linked opened; do
+		[ $name = opened ] && when="__attribute__((constructor)) static void" || when="void"
 		cc -shared -fPIC -o $name.so -x c - -L"$B/sim" -lcuda <<-END
 			#include <stdlib.h>
 			int cuMemAlloc_v2(unsigned long *, unsigned long), cuMemFree_v2(unsigned long);
 			static unsigned long p;
 			void ${name}_take(void) { if (cuMemAlloc_v2(&p, 4096)) abort(); }
 			static void at_end(void) { if (p && cuMemFree_v2(p)) abort(); }
-			__attribute__((constructor)) static void start(void) { if (at_quick_exit(at_end)) abort(); }
+			$when ${name}_start(void) { if (at_quick_exit(at_end)) abort(); }
 		END
 	done
 	cat >quick.c <<-'END'
 		#include <dlfcn.h>
 		#include <stdlib.h>
 		int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
-		void linked_take(void);
+		void linked_take(void), linked_start(void);
 		int main(int argc, char **argv)
 		{
 			void *context, *opened = dlopen("./opened.so", RTLD_NOW);
 			if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) abort();
+			linked_start();
 			linked_take();
 			((void (*)(void))dlsym(opened, "opened_take"))();
 			if (argc > 1) dlclose(opened);
