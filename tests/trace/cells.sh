@@ -13,6 +13,7 @@
 # socket, or belongs to another user.
 set -u
 
+home= # of the daemon at hand
 ways="plain fork thread vfork exec _exit killed daemon"
 limit=40 # seconds until a cell counts as hung, on a machine as slow as it may be
 
@@ -190,14 +191,14 @@ refused_for_shm() {
 	[ ! -e "$cell/refused/trace" ] || bad "$name: half of a trace is left"
 }
 
-# Each process that meets a daemon that does not answer waits 200 ms for it, and not the 3 s of LTTng. Against
-# the cell without a daemon, with room for a busy machine: the double of that is less than one of those 3 s.
+# A process that meets a daemon that does not answer waits 200 ms for it, and not LTTng's 3 s. At most three do,
+# one after the other; with room for a busy machine that is still less than one time LTTng's.
 added_little() {
-	local without processes=3
+	local without
 
 	without=$(cat "$work/cells/none-$way-$around/took")
-	awk -v took="$(cat "$cell/took")" -v without="$without" -v n=$processes \
-		'BEGIN { exit took - without > n * 0.2 + 2 }' ||
+	awk -v took="$(cat "$cell/took")" -v without="$without" \
+		'BEGIN { exit took - without > 3 * 0.2 + 2 }' ||
 		bad "$name: took $(cat "$cell/took") s, without a daemon $without"
 }
 
