@@ -369,5 +369,6 @@ void model_close(struct model *model)
 	free(model->gpus);
 	free(model->hosts);
 	free(model->threads);
+	histogram_free(&model->gpu_errors);
 	free(model);
 }

@@ -222,6 +222,7 @@ struct model {
 	uint64_t from_ns, to_ns;    /* the part of it that is told: the range asked for */
 	uint64_t events;            /* in that range */
 	bool any;         /* an event was seen */
+	struct histogram gpu_errors; /* bounds, of all processes */
 	bool gpu_timing;  /* a gpu event was seen */
 	uint64_t undefined; /* events whose thread or process was never defined */
 	struct model_range range;

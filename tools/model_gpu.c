@@ -90,6 +90,7 @@ void model_time_gpu(struct model *model, struct model_process *process, const st
 	}
 	model->gpu_timing = true;
 	add_work(model, process, pending->lane - 1, span);
+	histogram_add(&model->gpu_errors, e->error_ns);
 	if (e->error_ns > process->gpu_error_ns)
 		process->gpu_error_ns = e->error_ns;
 	if (model_cut(model, &span)) {

@@ -1,33 +1,64 @@
 /*
- * proc_state.c - /proc/PID/stat, read from behind the name, which may hold anything.
+ * proc_state.c - /proc/PID/stat, read from behind the name, which may hold anything, and status.
  */
 #include "proc_state.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-bool proc_state(pid_t pid, struct proc_state *state)
+#define EXITING 4u /* PF_EXITING of the kernel */
+
+static void read_file(pid_t pid, const char *name, char *text, size_t bytes)
 {
-	char path[64], text[1024], *at;
+	char path[64];
 	ssize_t got;
 	int fd;
 
-	*state = (struct proc_state){ 0 };
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
 	fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	got = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	got = fd < 0 ? 0 : read(fd, text, bytes - 1);
 	if (fd >= 0)
 		close(fd);
 	text[got > 0 ? got : 0] = '\0';
+}
+
+bool proc_state(pid_t pid, struct proc_state *state)
+{
+	char text[1024], *at;
+	unsigned flags;
+
+	*state = (struct proc_state){ 0 };
+	read_file(pid, "stat", text, sizeof(text));
 	at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %c %u", &state->letter, &state->parent) != 2)
+	if (!at || sscanf(at + 1, " %c %u %*d %*d %*d %*d %u", &state->letter, &state->parent, &flags) != 3)
 		return false;
+	state->exiting = flags & EXITING;
 	state->stopped = state->letter == 'T' || state->letter == 't';
 	/* Field 22; the name was field 2. */
 	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');
 	return at && sscanf(at, " %" SCNu64, &state->start_ticks) == 1;
+}
+
+static bool holds_kill(const char *status, const char *set)
+{
+	const char *at = strstr(status, set);
+	uint64_t signals = 0;
+
+	return at && sscanf(at + strlen(set), " %" SCNx64, &signals) == 1 && signals >> (SIGKILL - 1) & 1;
+}
+
+bool proc_is_dying(pid_t pid)
+{
+	struct proc_state state;
+	char status[4096];
+
+	if (!proc_state(pid, &state) || state.exiting)
+		return true;
+	read_file(pid, "status", status, sizeof(status));
+	return holds_kill(status, "\nSigPnd:") || holds_kill(status, "\nShdPnd:");
 }

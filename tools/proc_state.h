@@ -11,11 +11,15 @@
 struct proc_state {
 	char letter;  /* R, S, D, T, ... */
 	bool stopped; /* by a signal or a debugger */
+	bool exiting; /* its main thread is */
 	unsigned parent;
 	uint64_t start_ticks;
 };
 
 /* False: there is no such process, or it cannot be seen. */
 bool proc_state(pid_t pid, struct proc_state *state);
+
+/* It is gone, is going, or was killed and will be. */
+bool proc_is_dying(pid_t pid);
 
 #endif

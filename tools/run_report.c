@@ -11,9 +11,12 @@
 
 #include "calls.h"
 #include "json.h"
+#include "proc_state.h"
 #include "report_leaks.h"
 #include "symbols.h"
 #include "text.h"
+
+enum { DYING_MS = 500 };
 
 /* ---- how each of them ended ---- */
 
@@ -44,6 +47,21 @@ static void set_end(const struct run *run, const struct ledger_list *list,
 	}
 }
 
+/* Its memory may take a while to go after it was killed: that is no process that runs on. */
+static enum ledger_owner owner_at_last(const struct run *run, const struct ledger_file *file,
+	uint32_t pid_ns)
+{
+	const struct process_identity *who = &file->header->who;
+	enum ledger_owner owner = ledger_owner(file, run->dir);
+
+	for (int i = 0; i < DYING_MS && owner == OWNER_ALIVE && who->pid_ns == pid_ns &&
+		proc_is_dying((pid_t)who->pid); i++) {
+		usleep(1000);
+		owner = ledger_owner(file, run->dir);
+	}
+	return owner;
+}
+
 static void set_ends(const struct run *run, struct ledger_list *list)
 {
 	const struct report_symbols *symbols = symbols_open();
@@ -51,7 +69,7 @@ static void set_ends(const struct run *run, struct ledger_list *list)
 
 	for (size_t i = 0; i < list->count; i++) {
 		struct ledger_file *file = &list->files[i];
-		enum ledger_owner owner = ledger_owner(file, run->dir);
+		enum ledger_owner owner = owner_at_last(run, file, pid_ns);
 
 		if (owner != OWNER_ALIVE)
 			set_end(run, list, file, pid_ns);

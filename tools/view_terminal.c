@@ -151,6 +151,7 @@ static size_t shown_processes(const struct model *model)
 
 static void put_timing(FILE *out, const struct model *model)
 {
+	uint64_t most_ns = histogram_at(&model->gpu_errors, 990) / 32 * 33; /* not below its bucket */
 	uint32_t error_ns = 0;
 
 	if (!model->gpu_timing) {
@@ -160,7 +161,10 @@ static void put_timing(FILE *out, const struct model *model)
 	for (size_t i = 0; i < model->process_count; i++)
 		if (model->processes[i]->gpu_error_ns > error_ns)
 			error_ns = model->processes[i]->gpu_error_ns;
-	fprintf(out, "Timing: on the GPU, by event pairs; placed within %s\n", format_ns(error_ns));
+	fprintf(out, "Timing: on the GPU, by event pairs; placed within %s", format_ns(error_ns));
+	if (most_ns < error_ns / 2)
+		fprintf(out, ", 99 %% within %s", format_ns(most_ns));
+	fputc('\n', out);
 }
 
 void view_put_header(FILE *out, const struct model *model, const struct trace_facts *facts)

@@ -73,3 +73,40 @@ cuward() { "$B/cuward" "$@"; }
 	[ "$(grep -c 'cuward:site:' events)" -eq "$(sed -n 's/.*cuward:alloc:.* site = \([1-9][0-9]*\),.*/\1/p;s/.*cuward:denied:.* site = \([1-9][0-9]*\),.*/\1/p' events | sort -u | wc -l)" ]
 	[ "$("$B/cuward" stats trace --json | jq '[.. | .site? // empty | strings | select(startswith("train+0x"))] | length > 0')" = true ]
 }
+
+@test "who is just being killed is not said to run on" {
+	for i in 1 2 3 4 5; do
+		cuward run --sim -- timeout -s KILL 0.3 "$B/apps/gputime" 4 100000 1000000 >/dev/null 2>said || true
+		grep -qx "cuward: gputime (pid [0-9]*) ended, it is not known how.*" said
+	done
+	cuward run --sim -- sh -c '"$1" init device 0 alloc 1M say held sleep 3000 >said & until grep -q held said; do sleep 0.1; done' \
+		sh "$play" 2>said.run
+	grep -qx "cuward: play (pid [0-9]*) is still running, holding 1 MiB in 1 allocation; GPU 0: peak 1 MiB" said.run
+	wait_for_end() { ! grep -qsz "CUWARD_DIR=$PWD/state" /proc/[0-9]*/environ; }
+	for i in $(seq 100); do
+		[ "$(pgrep -cf "$play init device 0 alloc 1M say held sleep 3000")" -eq 0 ] && break
+		sleep 0.1
+	done
+	"$B/cuward" clean >/dev/null || true
+}
+
+@test "an event takes at most 48 bytes" {
+	cuward run -q --sim -m 384M --trace=trace "$B/apps/train" >/dev/null 2>&1
+	events=$("$B/cuward" timeline --json trace | jq .trace.events)
+	[ "$events" -ge 200 ]
+	python3 - trace "$events" <<-'END'
+	import glob, struct, sys
+	content = packets = 0
+	for path in glob.glob(sys.argv[1] + "/ust/uid/*/64-bit/*_[0-9]*"):
+	    data = open(path, "rb").read()
+	    at = 0
+	    while at < len(data):
+	        magic, begin, end, used, size = struct.unpack_from("<I28x4Q", data, at)  # in bits
+	        assert magic == 0xC1FC1FC1 and size
+	        content += used // 8 - 84
+	        packets += 1
+	        at += size // 8
+	print("%d bytes in %d packets, %.1f an event" % (content, packets, content / int(sys.argv[2])))
+	assert content / int(sys.argv[2]) <= 48
+	END
+}

@@ -114,3 +114,19 @@ times() {
 		cuEventElapsedTime_v2:*:999 0
 	X
 }
+
+@test "SIGKILL loses less than a second" {
+	CUWARD_SIM_CALL_LOG=$PWD/calls CUWARD_SIM_KERNEL_NS=300000 "$B/cuward" run -q --sim --trace=trace --gpu-time -- \
+		timeout -s KILL 3 "$B/apps/gputime" 1 1000000 2000000 >/dev/null || true
+	launched=$(grep -c ' cuLaunchKernel ' calls)
+	# Seconds since the first event, what, number of the launch. Each line tells the time since the one before.
+	"$B/cuward" events trace | sed -n 's/^[^ ]* (+\([0-9.?]*\)) [^ ]* cuward:\([a-z_]*\):\(.*correlation = \([0-9]*\)\)\{0,1\}.*/\1 \2 \4/p' |
+		awk '{ at += $1; print at, $2, $3 }' >events
+	awk -v launched="$launched" '
+		$2 == "launch" { began[$3] = $1; launches++; last = $1 }
+		$2 == "gpu" { timed[$3] = 1 }
+		END {
+			for (number in began) if (began[number] < last - 1 && !timed[number]) missing++
+			printf "%d launches of %d, %d of the time before the last second are not timed\n", launches, launched, missing
+			exit last < 1.5 || launches < launched - 1 || missing > 0 }' events
+}
