@@ -6,67 +6,13 @@
 #include <string.h>
 
 #include "denial.h"
-#include "fault.h"
+#include "grant_hot.h"
 #include "graph_memory.h"
-#include "growth.h"
-#include "ledger.h"
-#include "bounds.h"
-#include "mapping.h"
-#include "overhead.h"
 #include "patience.h"
 #include "pool.h"
-#include "quota.h"
 #include "site.h"
-#include "traced.h"
-
-static uint64_t charged_bytes(int device)
-{
-	return device >= 0 ? quota_used(guest.devices[device].word) : 0;
-}
-
-/* Only this thread writes the counter, others read it: no locked instruction, no torn value. */
-hot void add_own(int64_t *counter, int64_t by)
-{
-	__atomic_store_n(counter, *counter + by, __ATOMIC_RELAXED);
-}
-
-static void raise_to(uint64_t *peak, uint64_t value)
-{
-	uint64_t old = __atomic_load_n(peak, __ATOMIC_RELAXED);
-
-	while (value > old && !__atomic_compare_exchange_n(peak, &old, value, true,
-		__ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-}
 
 /* ---- taking ---- */
-#define set_field(field, value) __atomic_store_n(field, value, __ATOMIC_RELAXED)
-
-hot void fill_record(const struct grant *grant, const struct grant_request *request)
-{
-	struct ledger_record *record = ledger_record(grant->record);
-
-	/* Scans by other threads look at records that are being written: atomic, for what they read. */
-	set_field(&record->handle, 0);
-	set_field(&record->bytes, request->bytes);
-	set_field(&record->context, (uint64_t)request->context);
-	record->time_ns = guest_realtime_ns();
-	record->site = site_of(grant->thread->caller, grant->thread->frame);
-	record->tid = grant->thread->tid;
-	set_field(&record->epoch, __atomic_load_n(&guest.epoch, __ATOMIC_RELAXED));
-	record->api = thread_api(grant->thread);
-	set_field(&record->kind, request->kind);
-	set_field(&record->class, request->class);
-	record->device = request->device < 0 ? UINT8_MAX : request->device;
-	set_field(&record->flags, (grant->charged ? RECORD_CHARGED : 0) |
-		(request->context ? RECORD_CONTEXT_OWNED : 0) |
-		(grant->limited ? RECORD_CLASS_LIMITED : 0) |
-		(request->pooled && grant->charged ? RECORD_IN_POOL : 0));
-	record->pending = 0;
-	record->refs = 1;
-	record->mappings = 0;
-	ledger_set_state(record, RECORD_ALLOCATING);
-}
 
 static bool take_from(struct guest_device *on, uint64_t bytes, struct refusal *why)
 {
@@ -101,17 +47,13 @@ bool grant_take_once(int device, uint64_t bytes, struct refusal *why)
 	return take_from(&guest.devices[device], bytes, why);
 }
 
-hot bool take(struct thread *thread, int device, uint64_t bytes, struct refusal *why)
+static bool take(struct thread *thread, int device, uint64_t bytes, struct refusal *why)
 {
-	struct guest_device *on = &guest.devices[device];
-
 	bounds_look();
-	if (likely(!on->grouped) && likely(quota_take(on->word, bytes, on->limit)))
-		return true;
-	return take_from(on, bytes, why) || take_again(thread, device, bytes, why);
+	return take_from(&guest.devices[device], bytes, why) || take_again(thread, device, bytes, why);
 }
 
-static __attribute__((noinline)) CUresult refuse_all(struct thread *thread, int device, uint64_t bytes)
+static CUresult refuse_all(struct thread *thread, int device, uint64_t bytes)
 {
 	struct refusal why = { .scope = SCOPE_PROCESS };
 
@@ -121,68 +63,55 @@ static __attribute__((noinline)) CUresult refuse_all(struct thread *thread, int 
 }
 
 /* Memory whose kind has a limit of its own. */
-static __attribute__((noinline)) bool take_of_kind(struct grant *grant,
-	const struct grant_request *request, struct refusal *why)
+static bool take_of_kind(const struct grant_request *request, struct refusal *why)
 {
 	struct kind_limit *limit = &guest.kinds[request->kind];
 
-	if (!quota_take(&limit->word, request->bytes, limit->bytes)) {
-		*why = (struct refusal){ .limit_bytes = limit->bytes, .used_bytes = quota_used(&limit->word) };
-		return false;
-	}
-	grant->limited = true;
-	return true;
+	if (quota_take(&limit->word, request->bytes, limit->bytes))
+		return true;
+	*why = (struct refusal){ .limit_bytes = limit->bytes, .used_bytes = quota_used(&limit->word) };
+	return false;
 }
 
-hot CUresult open_for(struct grant *grant, struct thread *thread,
-	const struct grant_request *request)
+struct grant_answer grant_take_slowly(struct thread *thread, struct grant_request request)
 {
 	struct refusal why;
 
-	grant->thread = thread;
-	grant->bytes = request->bytes;
-	grant->stream = request->stream;
-	grant->device = request->device;
-	grant->charged = request->charged && request->device >= 0;
-	grant->limited = false;
 	if (unlikely(guest.refused))
-		return refuse_all(thread, request->device, request->bytes);
-	if (grant->charged) {
-		if (unlikely(!take(thread, request->device, request->bytes, &why))) {
-			/* Nobody's quota: a size no GPU has. The driver says so itself. */
-			if (why.limit_bytes != BYTES_NONE)
-				return denial_refuse(thread, request->device, request->bytes, &why);
-			grant->charged = false;
-		}
-	} else if (unlikely(request->class != CLASS_OBJECT && guest.kinds[request->kind].bytes)) {
-		if (!take_of_kind(grant, request, &why))
-			return denial_refuse(thread, request->device, request->bytes, &why);
+		return (struct grant_answer){ refuse_all(thread, request.device, request.bytes), 0 };
+	if (request.charged && request.device >= 0) {
+		if (take(thread, request.device, request.bytes, &why))
+			return (struct grant_answer){ CUDA_SUCCESS, RECORD_CHARGED };
+		/* Nobody's quota: a size no GPU has. The driver says so itself. */
+		if (why.limit_bytes == BYTES_NONE)
+			return (struct grant_answer){ CUDA_SUCCESS, 0 };
+	} else if (request.class == CLASS_OBJECT || !guest.kinds[request.kind].bytes) {
+		return (struct grant_answer){ CUDA_SUCCESS, 0 };
+	} else if (take_of_kind(&request, &why)) {
+		return (struct grant_answer){ CUDA_SUCCESS, RECORD_CLASS_LIMITED };
 	}
-	grant->record = ledger_begin(&thread->spares);
-	if (likely(grant->record != LEDGER_NO_RECORD))
-		fill_record(grant, request);
-	grant->began_ns = unlikely(trace_on) ? guest_clock_ns() : 0;
-	return CUDA_SUCCESS;
+	return (struct grant_answer){ denial_refuse(thread, request.device, request.bytes, &why), 0 };
+}
+
+uint32_t grant_find_site(struct thread *thread)
+{
+	uint32_t site = site_of(thread->caller, thread->frame);
+
+	if (site_is_the_address()) {
+		thread->site = site;
+		thread->sited = thread->caller;
+	}
+	return site;
 }
 
 CUresult grant_open_for(struct grant *grant, const struct grant_request *request)
 {
-	return open_for(grant, guest_thread(), request);
+	return grant_open_hot(grant, guest_thread(), request);
 }
 
 CUresult grant_open(struct grant *grant, enum cuward_kind kind, uint64_t bytes)
 {
-	struct thread *thread = guest_thread();
-	CUcontext context;
-	int device;
-
-	if (unlikely(!guest.attached))
-		guest_attach();
-	device = guest_current_device(thread, &context);
-	return open_for(grant, thread, &(struct grant_request){
-		.kind = kind, .class = CLASS_MEMORY, .bytes = bytes, .charged = true, .device = device,
-		.context = context,
-	});
+	return grant_open_here(grant, kind, bytes);
 }
 
 CUresult grant_reserve(int device, uint64_t bytes)
@@ -229,37 +158,34 @@ bool grant_resize(struct grant *grant, uint64_t bytes)
 {
 	struct refusal why;
 
-	if (grant->charged && bytes > grant->bytes) {
+	if (grant->flags & RECORD_CHARGED && bytes > grant->bytes) {
 		if (!take(grant->thread, grant->device, bytes - grant->bytes, &why)) {
 			denial_refuse(grant->thread, grant->device, bytes, &why);
 			return false;
 		}
-	} else if (grant->charged) {
+	} else if (grant->flags & RECORD_CHARGED) {
 		quota_give_back(guest.devices[grant->device].word, grant->bytes - bytes);
 	}
 	grant->bytes = bytes;
-	if (grant->record != LEDGER_NO_RECORD)
-		set_field(&ledger_record(grant->record)->bytes, bytes);
+	if (grant->at)
+		set_field(&grant->at->bytes, bytes);
 	return true;
-}
-
-static void give_back(struct grant *grant)
-{
-	if (grant->charged)
-		quota_give_back(guest.devices[grant->device].word, grant->bytes);
-	else if (grant->limited)
-		quota_give_back(&guest.kinds[ledger_record(grant->record)->kind].word, grant->bytes);
-	if (grant->record != LEDGER_NO_RECORD)
-		ledger_remove(&grant->thread->spares, grant->record, NULL);
 }
 
 void grant_withdraw(struct grant *grant)
 {
-	give_back(grant);
+	if (grant->flags & RECORD_CHARGED)
+		quota_give_back(guest.devices[grant->device].word, grant->bytes);
+	else if (grant->flags & RECORD_CLASS_LIMITED)
+		quota_give_back(&guest.kinds[grant->kind].word, grant->bytes);
+	if (grant->at)
+		ledger_remove(&grant->thread->spares, grant->record, grant->at, NULL);
 }
 
+/* ---- taken ---- */
+
 /* What is live of a kind: exact whenever no other thread is in the middle of a call. */
-static __attribute__((noinline)) void note_kind_peak(enum cuward_kind kind)
+void grant_note_kind_peak(enum cuward_kind kind)
 {
 	int64_t live = 0;
 	uint32_t threads = __atomic_load_n(&guest.header->thread_count, __ATOMIC_ACQUIRE);
@@ -270,46 +196,28 @@ static __attribute__((noinline)) void note_kind_peak(enum cuward_kind kind)
 		raise_to(&guest.header->kind_peak_bytes[kind], live);
 }
 
-hot void count_live(struct grant *grant, const struct ledger_record *record)
+uint64_t grant_held_everywhere(void)
 {
-	enum cuward_kind kind = record->kind;
-	struct ledger_thread *counts = grant->thread->counts;
 	uint64_t held = 0;
 
-	guest_active(record->time_ns);
-	counts->allocs[kind]++;
-	add_own(&counts->bytes[kind], grant->bytes);
-	if (likely(grant->charged)) {
-		struct guest_device *device = &guest.devices[grant->device];
-		uint64_t used = quota_used(device->word);
-
-		if (unlikely(record->flags & RECORD_IN_POOL))
-			__atomic_fetch_add(&device->pool_bytes, grant->bytes, __ATOMIC_RELAXED);
-		if (unlikely(record->time_ns >= __atomic_load_n(&device->next_sample_ns, __ATOMIC_RELAXED)))
-			overhead_sample(grant->device);
-		if (used > __atomic_load_n(&device->ledger->peak_bytes, __ATOMIC_RELAXED))
-			raise_to(&device->ledger->peak_bytes, used);
-		for (uint32_t i = 0; i < guest.device_count; i++)
-			held += quota_used(guest.devices[i].word);
-		if (unlikely(held > __atomic_load_n(&guest.window_peak, __ATOMIC_RELAXED)))
-			raise_to(&guest.window_peak, held);
-	}
-	/* No kind holds more than all together: mostly this comparison says there is no new peak. */
-	if (!grant->charged ||
-		held > __atomic_load_n(&guest.header->kind_peak_bytes[kind], __ATOMIC_RELAXED))
-		note_kind_peak(kind);
+	for (uint32_t i = 0; i < guest.device_count; i++)
+		held += quota_used(guest.devices[i].word);
+	return held;
 }
 
-static void account_gone(struct thread *thread, uint32_t record);
-
-static __attribute__((noinline)) void trace_grant(const struct grant *grant,
-	const struct ledger_record *record)
+uint64_t grant_charged_bytes(int device)
 {
+	return device >= 0 ? quota_used(guest.devices[device].word) : 0;
+}
+
+static void trace_grant(const struct grant *grant)
+{
+	const struct ledger_record *record = grant->at;
 	struct event_alloc event = {
 		.thread = guest_trace_key(grant->thread), .api = record->api, .kind = record->kind,
 		.device = record->device, .duration_ns = traced_duration(grant->began_ns),
 		.site = record->site, .pointer = record->handle, .bytes = record->bytes,
-		.live_bytes = charged_bytes(grant->device), .stream = grant->stream,
+		.live_bytes = grant_charged_bytes(grant->device), .stream = grant->stream,
 	};
 
 	trace_define_api(guest.key, record->api);
@@ -317,27 +225,26 @@ static __attribute__((noinline)) void trace_grant(const struct grant *grant,
 	trace_alloc(&event);
 }
 
+void grant_tell(struct grant grant, uint32_t stale)
+{
+	growth_taken(grant.at);
+	if (stale != LEDGER_NO_RECORD)
+		release_reclaimed(grant.thread, stale);
+	if (trace_on)
+		trace_grant(&grant);
+}
+
+CUresult grant_close_oddly(struct grant grant, CUresult result)
+{
+	if (result == CUDA_SUCCESS)
+		return result;
+	grant_withdraw(&grant);
+	return traced_end(thread_api(grant.thread), result, grant.began_ns);
+}
+
 CUresult grant_close(struct grant *grant, CUresult result, uint64_t handle)
 {
-	struct ledger_record *record;
-	uint32_t stale;
-
-	if (unlikely(result != CUDA_SUCCESS)) {
-		give_back(grant);
-		return traced_end(thread_api(grant->thread), result, grant->began_ns);
-	}
-	if (unlikely(grant->record == LEDGER_NO_RECORD))
-		return result;
-	record = ledger_record(grant->record);
-	stale = ledger_commit(grant->record, handle);
-	count_live(grant, record);
-	growth_taken(record);
-	/* The driver hands out what we thought was taken: that memory went with its context. */
-	if (unlikely(stale != LEDGER_NO_RECORD))
-		account_gone(grant->thread, stale);
-	if (unlikely(trace_on))
-		trace_grant(grant, record);
-	return result;
+	return grant_close_hot(grant, result, grant->at ? grant->at->class : CLASS_MEMORY, handle);
 }
 
 /* A live record has another size now; `reserved` bytes were taken for that before. */
@@ -354,7 +261,7 @@ static void set_bytes(struct ledger_record *record, uint64_t bytes, uint64_t res
 		quota_give_back(device->word, reserved - more);
 		raise_to(&device->ledger->peak_bytes, quota_used(device->word));
 	}
-	note_kind_peak(record->kind);
+	grant_note_kind_peak(record->kind);
 }
 
 void grant_grow(uint32_t record, uint64_t bytes, uint64_t reserved)
@@ -372,14 +279,15 @@ void grant_grow(uint32_t record, uint64_t bytes, uint64_t reserved)
 static uint32_t new_held(enum cuward_kind kind, enum record_class class, int device, uint64_t handle)
 {
 	struct thread *thread = guest_thread();
-	struct grant grant = { .thread = thread, .device = device, .charged = true };
+	struct grant grant = { .thread = thread, .device = device, .flags = RECORD_CHARGED };
 	struct grant_request request = { .kind = kind, .class = class, .device = device };
 
 	grant.record = guest.header ? ledger_begin(&thread->spares) : LEDGER_NO_RECORD;
 	if (grant.record == LEDGER_NO_RECORD)
 		return grant.record;
+	grant.at = ledger_record(grant.record);
 	fill_record(&grant, &request);
-	ledger_commit(grant.record, handle);
+	ledger_commit(grant.record, grant.at, class, handle);
 	thread->counts->allocs[kind]++;
 	return grant.record;
 }
@@ -412,144 +320,12 @@ void grant_hold(enum cuward_kind kind, enum record_class class, int device, uint
 		grant_gone(gone);
 }
 
-/* ---- freeing ---- */
-
-static __attribute__((noinline)) void trace_gone(struct thread *thread,
-	const struct ledger_record *record, uint64_t began_ns)
-{
-	struct event_free event = {
-		.thread = guest_trace_key(thread), .api = thread_api(thread), .kind = record->kind,
-		.device = record->device, .duration_ns = began_ns ? traced_duration(began_ns) : 0,
-		.pointer = record->handle, .bytes = record->bytes,
-		.live_bytes = record->device == UINT8_MAX ? 0 : charged_bytes(record->device),
-	};
-
-	trace_define_api(guest.key, event.api);
-	trace_free(&event);
-}
-
-static __attribute__((noinline)) void pool_freed(const struct ledger_record *record)
-{
-	__atomic_fetch_sub(&guest.devices[record->device].pool_bytes, record->bytes, __ATOMIC_RELAXED);
-	pool_look(record->device);
-}
-
-hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
-{
-	struct ledger_record *record = ledger_record(number);
-
-	/* First what its pool keeps of it, then the credit: never less than the truth. */
-	if (unlikely(record->flags & RECORD_IN_POOL))
-		pool_freed(record);
-	if (likely(record->flags & RECORD_CHARGED))
-		quota_give_back(guest.devices[record->device].word, record->bytes);
-	else if (record->flags & RECORD_CLASS_LIMITED)
-		quota_give_back(&guest.kinds[record->kind].word, record->bytes);
-	if (likely(record->class != CLASS_OBJECT)) {
-		thread->counts->frees[record->kind]++;
-		add_own(&thread->counts->bytes[record->kind], -(int64_t)record->bytes);
-		growth_given(record);
-		if (unlikely(trace_on))
-			trace_gone(thread, record, began_ns);
-	} else {
-		thread->counts->destroyed[record->kind]++;
-		if (unlikely(record->bytes))
-			overhead_gone(record);
-	}
-	ledger_remove(&thread->spares, number, thread->caller);
-}
-
-static void account_gone(struct thread *thread, uint32_t record)
-{
-	if (ledger_record(record)->class != CLASS_OBJECT)
-		guest_find(FINDING_CONTEXT_RECLAIMED);
-	if (ledger_record(record)->class == CLASS_ARRAY && ledger_record(record)->link)
-		mapping_array_remove(record, NULL);
-	account(thread, record, 0);
-}
-
-void release_open(struct release *release, enum record_class class, uint64_t handle)
-{
-	release->thread = guest_thread();
-	release->class = class;
-	release->handle = handle;
-	release->record = likely(guest.header) ? ledger_claim(class, handle) : LEDGER_NO_RECORD;
-	release->began_ns = unlikely(trace_on) ? guest_clock_ns() : 0;
-}
-
-/* The driver refused to free something we do not know: say what it probably is. */
-static __attribute__((noinline)) void explain_failed_free(const struct release *release,
-	CUresult result)
-{
-	if (release->handle == 0 || release->class == CLASS_OBJECT || !guest.header)
-		return;
-	if (result == CUDA_ERROR_DEINITIALIZED)
-		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle, NULL);
-	else
-		fault_explain(release->thread, release->class, release->handle);
-}
-
-static void failed(struct release *release, CUresult result)
-{
-	if (release->record == LEDGER_NO_RECORD) {
-		explain_failed_free(release, result);
-		return;
-	}
-	ledger_restore(release->record);
-	if (result == CUDA_ERROR_DEINITIALIZED) {
-		/* The driver is gone and its memory with it: not live, and no leak. */
-		ledger_record(release->record)->state = RECORD_LOST;
-		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle,
-			ledger_record(release->record));
-	}
-}
-
-CUresult release_close(struct release *release, CUresult result)
-{
-	if (unlikely(result != CUDA_SUCCESS)) {
-		failed(release, result);
-		traced_end(thread_api(release->thread), result, release->began_ns);
-	} else if (likely(release->record != LEDGER_NO_RECORD)) {
-		account(release->thread, release->record, release->began_ns);
-	} else if (graph_memory_possible()) {
-		/* The allocations of graphs are no records. */
-		graph_memory_freed();
-	} else if (release->handle != 0 && release->class != CLASS_OBJECT) {
-		/* Freed all the same: made where we did not see it, inside another library, say. */
-		fault_note(release->thread, FINDING_INVALID_FREE, release->handle, NULL);
-	}
-	return result;
-}
-
-void release_open_ref(struct release *release, enum record_class class, uint64_t handle, enum ref what)
-{
-	release->thread = guest_thread();
-	release->class = class;
-	release->handle = handle;
-	release->change.record = LEDGER_NO_RECORD;
-	if (likely(guest.header))
-		refs_open(&release->change, class, handle, what, false);
-	release->record = release->change.record;
-	release->began_ns = unlikely(trace_on) ? guest_clock_ns() : 0;
-}
-
-CUresult release_close_ref(struct release *release, CUresult result)
-{
-	if (refs_close(&release->change, result == CUDA_SUCCESS))
-		account(release->thread, release->record, release->began_ns);
-	else if (result != CUDA_SUCCESS)
-		traced_end(thread_api(release->thread), result, release->began_ns);
-	if (result != CUDA_SUCCESS && release->record == LEDGER_NO_RECORD)
-		explain_failed_free(release, result);
-	return result;
-}
+/* ---- contexts and objects ---- */
 
 void grant_gone(uint32_t record)
 {
 	account(guest_thread(), record, 0);
 }
-
-/* ---- contexts and objects ---- */
 
 uint32_t grant_sweep_epoch(void)
 {
@@ -567,7 +343,7 @@ void grant_sweep(CUcontext context, uint32_t epoch)
 	if (!guest.header || !context)
 		return;
 	while ((record = ledger_claim_owned((uint64_t)context, epoch, &position)) != LEDGER_NO_RECORD)
-		account_gone(thread, record);
+		release_reclaimed(thread, record);
 }
 
 /* Handles of different kinds may be equal numbers. */
@@ -589,8 +365,9 @@ uint32_t grant_object_created(enum cuward_object kind, uint64_t handle, int devi
 	grant.record = guest.header ? ledger_begin(&thread->spares) : LEDGER_NO_RECORD;
 	if (grant.record == LEDGER_NO_RECORD)
 		return grant.record;
+	grant.at = ledger_record(grant.record);
 	fill_record(&grant, &request);
-	stale = ledger_commit(grant.record, grant_object_key(kind, handle));
+	stale = ledger_commit(grant.record, grant.at, CLASS_OBJECT, grant_object_key(kind, handle));
 	if (stale != LEDGER_NO_RECORD)
 		account(thread, stale, 0);
 	return grant.record;

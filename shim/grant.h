@@ -21,10 +21,11 @@ struct grant {
 	uint64_t bytes;
 	uint64_t stream;   /* for the trace */
 	uint64_t began_ns; /* CPU clock, only when traced */
-	uint32_t record;
+	struct ledger_record *at; /* its record, NULL without one, ... */
+	uint32_t record;          /* ... and that one's number */
 	int32_t device;    /* index, -1 unknown */
-	bool charged;
-	bool limited; /* counts against the limit of its kind */
+	uint8_t kind;
+	uint8_t flags;     /* of its record, as far as they say what it counts against */
 };
 
 /* What a request is for, where it is not plain memory of the current device. */

@@ -12,6 +12,7 @@
 
 /* Zero in a forked child. */
 struct growth_table {
+	PAGE_COLOUR(6);
 	bool on;
 	uint32_t lock;
 	uint32_t count;

@@ -45,14 +45,6 @@ uint64_t guest_clock_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-uint64_t guest_realtime_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
 void guest_find(enum cuward_finding finding)
 {
 	if (guest.header)

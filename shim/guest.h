@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "cuward/ledger.h"
 #include "driver.h"
@@ -35,6 +36,8 @@ struct thread {
 	uint32_t epoch; /* ... valid while no context was destroyed since */
 	uint32_t tid;
 	bool traced; /* its `thread` event is out */
+	uint32_t site;     /* the call site of ... */
+	const void *sited; /* ... this caller, the last that was looked up, where the address is enough */
 	struct ledger_spares spares;
 } __attribute__((aligned(64)));
 
@@ -207,7 +210,15 @@ void guest_end(int status);
 /* The same for another way to end: `status` is 128 + N for signal N. */
 void guest_end_by(enum cuward_end how, int status);
 
-uint64_t guest_clock_ns(void);    /* CLOCK_MONOTONIC */
-uint64_t guest_realtime_ns(void); /* CLOCK_REALTIME_COARSE */
+uint64_t guest_clock_ns(void); /* CLOCK_MONOTONIC */
+
+/* CLOCK_REALTIME_COARSE */
+hot uint64_t guest_realtime_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
 
 #endif

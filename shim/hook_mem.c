@@ -4,15 +4,17 @@
 #include "grant.h"
 #include "ledger.h"
 
+#include "grant_hot.h"
+
 CUresult on_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
 	struct grant grant;
-	CUresult result = grant_open(&grant, KIND_DEVICE, bytesize);
+	CUresult result = grant_open_here(&grant, KIND_DEVICE, bytesize);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = real.cuMemAlloc_v2(dptr, bytesize);
-	return grant_close(&grant, result, result == CUDA_SUCCESS ? *dptr : 0);
+	return grant_close_hot(&grant, result, CLASS_MEMORY, result == CUDA_SUCCESS ? *dptr : 0);
 }
 
 CUresult on_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
@@ -156,8 +158,8 @@ CUresult on_cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct release release;
 
-	release_open(&release, CLASS_MEMORY, dptr);
-	return release_close(&release, real.cuMemFree_v2(dptr));
+	release_open_hot(&release, CLASS_MEMORY, dptr);
+	return release_close_hot(&release, real.cuMemFree_v2(dptr));
 }
 
 CUresult on_cuMemFree(CUdeviceptr_v1 dptr)

@@ -24,7 +24,7 @@ bool index_open(void)
 	if (!tables)
 		return false;
 	for (int i = 0; i < INDEX_SHARDS; i++) {
-		handles.shards[i].bits = FIRST_BITS;
+		handles.shards[i].shift = 32 - FIRST_BITS;
 		handles.shards[i].limit = (1u << FIRST_BITS) / 8 * 5;
 		handles.shards[i].table = (struct index_entry *)(tables + i * bytes);
 	}
@@ -34,7 +34,7 @@ bool index_open(void)
 
 static void place(struct index_shard *shard, struct index_entry entry)
 {
-	uint32_t mask = (1u << shard->bits) - 1;
+	uint32_t mask = index_mask(shard);
 	uint32_t i = index_home(shard, entry.tag);
 
 	while (shard->table[i].record)
@@ -45,11 +45,11 @@ static void place(struct index_shard *shard, struct index_entry entry)
 /* Where memory ran out the table fills further, up to its last free place. */
 bool index_grow(struct index_shard *shard)
 {
-	uint32_t places = 1u << shard->bits;
+	uint32_t places = index_mask(shard) + 1;
 	struct index_shard grown = *shard;
 
-	grown.bits++;
-	grown.table = share_private_large(sizeof(struct index_entry) << grown.bits);
+	grown.shift--;
+	grown.table = share_private_large(2 * places * sizeof(struct index_entry));
 	if (!grown.table) {
 		shard->limit = places - 1;
 		return shard->count < shard->limit;
@@ -58,10 +58,10 @@ bool index_grow(struct index_shard *shard)
 		if (shard->table[i].record)
 			place(&grown, shard->table[i]);
 	}
-	if (shard->bits > FIRST_BITS)
-		munmap(shard->table, sizeof(struct index_entry) << shard->bits);
+	if (places > 1u << FIRST_BITS)
+		munmap(shard->table, places * sizeof(struct index_entry));
 	shard->table = grown.table;
-	shard->bits = grown.bits;
+	shard->shift = grown.shift;
 	shard->limit = places / 4 * 5;
 	return true;
 }

@@ -27,7 +27,7 @@ struct index_entry {
 
 struct index_shard {
 	uint32_t lock;
-	uint32_t bits;  /* of the number of places */
+	uint32_t shift; /* of a tag, to its place: 32 less the bits of the number of places */
 	uint32_t count;
 	uint32_t limit; /* grow at this count: 5/8 of the places */
 	struct index_entry *table;
@@ -66,12 +66,21 @@ hot uint32_t index_tag(uint64_t key)
 
 hot struct index_shard *index_shard(uint32_t tag)
 {
-	return &handles.shards[tag % INDEX_SHARDS];
+	struct index_shard *shard = &handles.shards[tag % INDEX_SHARDS];
+
+	/* One address; compilers work it out for each field again. */
+	__asm__("" : "+r"(shard));
+	return shard;
 }
 
 hot uint32_t index_home(const struct index_shard *shard, uint32_t tag)
 {
-	return tag >> (32 - shard->bits);
+	return tag >> shard->shift;
+}
+
+hot uint32_t index_mask(const struct index_shard *shard)
+{
+	return UINT32_MAX >> shard->shift;
 }
 
 hot uint64_t index_key_of(const struct ledger_record *record);

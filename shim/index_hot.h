@@ -8,10 +8,9 @@ hot uint64_t index_key_of(const struct ledger_record *record)
 
 hot uint32_t index_probe(const struct index_shard *shard, uint32_t tag, uint64_t key)
 {
-	uint32_t mask = (1u << shard->bits) - 1;
 	uint32_t i = index_home(shard, tag);
 
-	for (; shard->table[i].record; i = (i + 1) & mask) {
+	for (; shard->table[i].record; i = (i + 1) & index_mask(shard)) {
 		if (shard->table[i].tag == tag &&
 		    likely(index_key_of(ledger_record(shard->table[i].record - 1)) == key))
 			break;
@@ -56,7 +55,7 @@ hot uint32_t index_lookup(enum record_class class, uint64_t handle)
 /* Close the gap at i: move up what would not be found behind it any more. */
 static __attribute__((noinline, unused)) void index_close_gap(struct index_shard *shard, uint32_t i)
 {
-	uint32_t mask = (1u << shard->bits) - 1;
+	uint32_t mask = index_mask(shard);
 
 	for (uint32_t j = (i + 1) & mask; shard->table[j].record; j = (j + 1) & mask) {
 		uint32_t home = index_home(shard, shard->table[j].tag);
@@ -79,7 +78,7 @@ hot uint32_t index_take(struct index_shard *shard, uint64_t key)
 		return LEDGER_NO_RECORD;
 	record = shard->table[i].record - 1;
 	shard->count--;
-	if (likely(!shard->table[(i + 1) & ((1u << shard->bits) - 1)].record))
+	if (likely(!shard->table[(i + 1) & index_mask(shard)].record))
 		shard->table[i].record = 0;
 	else
 		index_close_gap(shard, i);

@@ -116,14 +116,14 @@ hot uint32_t ledger_begin(struct ledger_spares *spares)
  * handle (its memory must have gone unseen): now claimed, to be accounted for; else
  * LEDGER_NO_RECORD.
  */
-hot uint32_t ledger_commit(uint32_t record, uint64_t handle)
+hot uint32_t ledger_commit(uint32_t record, struct ledger_record *r, enum record_class class,
+	uint64_t handle)
 {
-	struct ledger_record *r = ledger_record(record);
 	uint32_t old;
 
 	__atomic_store_n(&r->handle, handle, __ATOMIC_RELAXED);
 	ledger_set_state(r, RECORD_LIVE);
-	old = index_insert(r->class, handle, record);
+	old = index_insert(class, handle, record);
 	if (unlikely(old != LEDGER_NO_RECORD))
 		ledger_set_state(ledger_record(old), RECORD_FREEING);
 	return old;
@@ -146,10 +146,9 @@ bool ledger_find(enum record_class class, uint64_t handle, struct ledger_record 
 void ledger_restore(uint32_t record);
 
 /* The record is done with: freed by the call that returns to `by`, or never came to life. */
-hot void ledger_remove(struct ledger_spares *spares, uint32_t record, const void *by)
+hot void ledger_remove(struct ledger_spares *spares, uint32_t record, struct ledger_record *r,
+	const void *by)
 {
-	struct ledger_record *r = ledger_record(record);
-
 	if (unlikely(record >= LEDGER_PRIVATE_FIRST))
 		__atomic_fetch_sub(&ledger.header->dropped_records, 1, __ATOMIC_RELAXED);
 	if (likely(r->state == RECORD_FREEING))

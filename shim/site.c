@@ -38,7 +38,6 @@ static void prepare_locked(void)
 	bool all = wanted("full");
 	struct site_place *stacks = NULL;
 
-	sites.prepared = true;
 	if (wanted("none"))
 		return;
 	module_prepare();
@@ -66,6 +65,7 @@ static bool prepare(void)
 	lock_take(&sites.lock);
 	if (!sites.prepared)
 		prepare_locked();
+	__atomic_store_n(&sites.prepared, true, __ATOMIC_RELEASE);
 	lock_give_back(&sites.lock);
 	return sites.places != NULL;
 }

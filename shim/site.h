@@ -30,7 +30,7 @@ struct site_table {
 	uint32_t lock;
 	uint32_t count;
 	uint32_t stack_count;
-	bool prepared;
+	bool prepared; /* what is wanted is known: set last */
 	bool native; /* callers' callers are kept */
 	bool python; /* lines of Python are kept */
 } WHOLE_PAGES;
@@ -73,6 +73,12 @@ hot uint32_t site_of(const void *caller, const void *frame)
 		}
 	}
 	return site_add(caller, frame);
+}
+
+/* Are sites known by their return address alone? */
+static inline bool site_is_the_address(void)
+{
+	return __atomic_load_n(&sites.prepared, __ATOMIC_ACQUIRE) && !sites.stacks;
 }
 
 void site_forget(void);

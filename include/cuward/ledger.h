@@ -185,6 +185,9 @@ enum {
 	RECORD_IN_POOL = 1u << 3,       /* of a pool that is charged for what it keeps */
 };
 
+#define RECORD_WHAT(kind, class, device, state, flags) ((uint64_t)(kind) | (uint64_t)(class) << 8 | \
+	(uint64_t)(device) << 16 | (uint64_t)(state) << 24 | (uint64_t)(flags) << 32)
+
 struct ledger_record {
 	uint64_t handle;  /* pointer or handle as the driver gave it */
 	uint64_t bytes;   /* charged or counted size */
@@ -195,12 +198,17 @@ struct ledger_record {
 	uint32_t epoch; /* context destructions begun in this process before it was made */
 	uint16_t api;   /* index of the call that made it */
 	uint16_t pending; /* calls under way that change refs or mappings */
-	uint8_t kind;  /* enum cuward_kind, or enum cuward_object */
-	uint8_t class; /* enum record_class */
-	uint8_t device;
-	uint8_t state; /* enum record_state */
-	uint8_t flags;
-	uint8_t reserved[3];
+	union {
+		struct {
+			uint8_t kind;  /* enum cuward_kind, or enum cuward_object */
+			uint8_t class; /* enum record_class */
+			uint8_t device;
+			uint8_t state; /* enum record_state */
+			uint8_t flags;
+			uint8_t reserved[3];
+		};
+		uint64_t what; /* all of these, written at once: RECORD_WHAT() */
+	};
 	uint32_t refs; /* of a handle that is counted: it goes when refs and mappings are 0 */
 	union {
 		uint32_t mappings;

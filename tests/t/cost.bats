@@ -30,6 +30,18 @@ setup() {
 	done
 }
 
+@test "an allocation and its free cost at most 640 instructions, stream-ordered 900" {
+	readelf -p .comment "$shim" | grep -q GCC: || skip "the bar is for gcc"
+	grep -q -- ' -O2 ' "$B/flags" || skip "the bar is for -O2"
+	for bar in pair_0:640 pair_async:900; do
+		read -r bare _ < <("$B/bench/steps" 100 "$B/bench/bench" steps ${bar%:*})
+		read -r shimmed _ < <(LD_PRELOAD=$shim "$B/bench/steps" 100 "$B/bench/bench" steps ${bar%:*})
+		echo "${bar%:*}: $bare and $shimmed instructions"
+		[ "${shimmed%.*}" -gt "${bare%.*}" ]
+		[ $((${shimmed%.*} - ${bare%.*})) -le ${bar#*:} ]
+	done
+}
+
 # ledger LIVE: bytes that its blocks take with so many live allocations.
 ledger() {
 	mkfifo in

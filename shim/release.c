@@ -1,0 +1,119 @@
+/*
+ * release.c - how memory and objects go: freed, with the last reference, or with their context.
+ */
+#include <string.h>
+
+#include "fault.h"
+#include "grant_hot.h"
+#include "graph_memory.h"
+#include "mapping.h"
+#include "pool.h"
+
+static void trace_gone(struct thread *thread, const struct ledger_record *record, uint64_t began_ns)
+{
+	struct event_free event = {
+		.thread = guest_trace_key(thread), .api = thread_api(thread), .kind = record->kind,
+		.device = record->device, .duration_ns = began_ns ? traced_duration(began_ns) : 0,
+		.pointer = record->handle, .bytes = record->bytes,
+		.live_bytes = record->device == UINT8_MAX ? 0 : grant_charged_bytes(record->device),
+	};
+
+	trace_define_api(guest.key, event.api);
+	trace_free(&event);
+}
+
+void release_tell(struct thread *thread, const struct ledger_record *record, uint64_t began_ns)
+{
+	growth_given(record);
+	if (trace_on)
+		trace_gone(thread, record, began_ns);
+}
+
+void release_pool_gone(const struct ledger_record *record)
+{
+	__atomic_fetch_sub(&guest.devices[record->device].pool_bytes, record->bytes, __ATOMIC_RELAXED);
+	pool_look(record->device);
+}
+
+void release_reclaimed(struct thread *thread, uint32_t record)
+{
+	if (ledger_record(record)->class != CLASS_OBJECT)
+		guest_find(FINDING_CONTEXT_RECLAIMED);
+	if (ledger_record(record)->class == CLASS_ARRAY && ledger_record(record)->link)
+		mapping_array_remove(record, NULL);
+	account(thread, record, 0);
+}
+
+void release_open(struct release *release, enum record_class class, uint64_t handle)
+{
+	release_open_hot(release, class, handle);
+}
+
+/* The driver refused to free something we do not know: say what it probably is. */
+static void explain_failed_free(const struct release *release, CUresult result)
+{
+	if (release->handle == 0 || release->class == CLASS_OBJECT || !guest.header)
+		return;
+	if (result == CUDA_ERROR_DEINITIALIZED)
+		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle, NULL);
+	else
+		fault_explain(release->thread, release->class, release->handle);
+}
+
+static void failed(const struct release *release, CUresult result)
+{
+	if (release->record == LEDGER_NO_RECORD) {
+		explain_failed_free(release, result);
+		return;
+	}
+	ledger_restore(release->record);
+	if (result == CUDA_ERROR_DEINITIALIZED) {
+		/* The driver is gone and its memory with it: not live, and no leak. */
+		ledger_record(release->record)->state = RECORD_LOST;
+		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle,
+			ledger_record(release->record));
+	}
+}
+
+CUresult release_close_oddly(struct release release, CUresult result)
+{
+	if (result != CUDA_SUCCESS) {
+		failed(&release, result);
+		traced_end(thread_api(release.thread), result, release.began_ns);
+	} else if (graph_memory_possible()) {
+		/* The allocations of graphs are no records. */
+		graph_memory_freed();
+	} else if (release.handle != 0 && release.class != CLASS_OBJECT) {
+		/* Freed all the same: made where we did not see it, inside another library, say. */
+		fault_note(release.thread, FINDING_INVALID_FREE, release.handle, NULL);
+	}
+	return result;
+}
+
+CUresult release_close(struct release *release, CUresult result)
+{
+	return release_close_hot(release, result);
+}
+
+void release_open_ref(struct release *release, enum record_class class, uint64_t handle, enum ref what)
+{
+	release->thread = guest_thread();
+	release->class = class;
+	release->handle = handle;
+	release->change.record = LEDGER_NO_RECORD;
+	if (likely(guest.header))
+		refs_open(&release->change, class, handle, what, false);
+	release->record = release->change.record;
+	release->began_ns = unlikely(trace_on) ? guest_clock_ns() : 0;
+}
+
+CUresult release_close_ref(struct release *release, CUresult result)
+{
+	if (refs_close(&release->change, result == CUDA_SUCCESS))
+		account(release->thread, release->record, release->began_ns);
+	else if (result != CUDA_SUCCESS)
+		traced_end(thread_api(release->thread), result, release->began_ns);
+	if (result != CUDA_SUCCESS && release->record == LEDGER_NO_RECORD)
+		explain_failed_free(release, result);
+	return result;
+}
