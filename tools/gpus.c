@@ -1,51 +1,20 @@
 /*
- * gpus.c - asking the driver, and NVML where it is there, in a child with little time.
+ * gpus.c - asking the driver in a child with little time; and NVML, where it is.
  */
 #include "gpus.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "nvml.h"
+
 static void *find(void *library, const char *name)
 {
 	return library ? dlsym(library, name) : NULL;
-}
-
-static void uuid_text(char text[48], const uint8_t uuid[16])
-{
-	int at = sprintf(text, "GPU-");
-
-	for (int i = 0; i < 16; i++)
-		at += sprintf(text + at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-}
-
-/* What is not supported, as on WSL or of a slice, is unknown. */
-static int64_t nvml_used(void *nvml, const uint8_t uuid[16])
-{
-	int (*by_uuid)(const char *, void **) = find(nvml, "nvmlDeviceGetHandleByUUID");
-	int (*info)(void *, unsigned long long *) = find(nvml, "nvmlDeviceGetMemoryInfo");
-	unsigned long long memory[3] = { 0 }; /* total, free, used */
-	void *device = NULL;
-	char text[48];
-
-	uuid_text(text, uuid);
-	if (!by_uuid || !info || by_uuid(text, &device) != 0 || info(device, memory) != 0 ||
-		memory[2] > memory[0])
-		return -1;
-	return (int64_t)memory[2];
-}
-
-static void *open_nvml(void)
-{
-	void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-	int (*init)(void) = find(nvml, "nvmlInit_v2");
-
-	return init && init() == 0 ? nvml : NULL;
 }
 
 static void tell(int to)
@@ -56,14 +25,12 @@ static void tell(int to)
 	int (*get)(int *, int) = find(driver, "cuDeviceGet");
 	int (*total)(size_t *, int) = find(driver, "cuDeviceTotalMem_v2");
 	int (*uuid)(uint8_t *, int) = find(driver, "cuDeviceGetUuid_v2");
-	void *nvml;
 	int count = 0;
 
 	if (!uuid)
 		uuid = find(driver, "cuDeviceGetUuid");
 	if (!init || !count_of || !get || !total || !uuid || init(0) != 0 || count_of(&count) != 0)
 		return;
-	nvml = open_nvml();
 	for (int i = 0; i < count && i < SLOT_DEVICES; i++) {
 		struct gpu_fact fact = { .used_bytes = -1 };
 		size_t bytes = 0;
@@ -72,15 +39,24 @@ static void tell(int to)
 		if (get(&device, i) != 0 || uuid(fact.uuid, device) != 0 || total(&bytes, device) != 0)
 			return;
 		fact.total_bytes = bytes;
-		fact.used_bytes = nvml_used(nvml, fact.uuid);
 		if (write(to, &fact, sizeof(fact)) != sizeof(fact))
 			return;
 	}
 }
 
+/* What is not supported, as on WSL or of a slice, is unknown. */
+static int64_t used_bytes(const struct nvml_facts *nvml, const uint8_t uuid[16])
+{
+	for (uint32_t i = 0; nvml->state == NVML_THERE && i < nvml->gpu_count; i++)
+		if (memcmp(nvml->gpus[i].uuid, uuid, 16) == 0 && nvml->gpus[i].used_bytes != NVML_UNKNOWN)
+			return (int64_t)nvml->gpus[i].used_bytes;
+	return -1;
+}
+
 unsigned gpus_ask(struct gpu_fact facts[SLOT_DEVICES])
 {
 	size_t used = 0, all = SLOT_DEVICES * sizeof(*facts);
+	const struct nvml_facts *nvml;
 	ssize_t got;
 	int ends[2];
 	pid_t child;
@@ -101,5 +77,9 @@ unsigned gpus_ask(struct gpu_fact facts[SLOT_DEVICES])
 	close(ends[0]);
 	if (child > 0)
 		waitpid(child, NULL, 0);
-	return (unsigned)(used / sizeof(*facts));
+	used /= sizeof(*facts);
+	nvml = nvml_answer();
+	for (size_t i = 0; i < used; i++)
+		facts[i].used_bytes = used_bytes(nvml, facts[i].uuid);
+	return (unsigned)used;
 }

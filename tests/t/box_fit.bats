@@ -51,3 +51,12 @@ second=GPU-51000000-0000-4000-8000-000000000001
 		[ "$status" -eq 2 ]
 	done
 }
+
+@test "what is used by those who are not under cuward, where NVML tells" {
+	shim='' holder init device 1 alloc 6G say held sleep 600000
+	fit 0 16G
+	told '[.gpus[].room_bytes]' "[$((16 << 30)),$((16 << 30))]"
+	LD_LIBRARY_PATH=$B/sim:$B/sim/nvml fit 0 8G
+	told '[.gpus[] | [.index, .bound_by]]' '[[0,"memory"],[1,"memory"]]'
+	told ".gpus[1].total_bytes - .gpus[1].room_bytes" "$("$B/sim/truth" truth device.1.physical)"
+}
