@@ -54,7 +54,7 @@ provider_objects := $(patsubst shim/provider/%,$(B)/obj/provider/%.o,$(provider_
 sim_sources := $(wildcard tests/sim/*.c)
 sim_objects := $(patsubst tests/sim/%,$(B)/obj/sim/%.o,$(sim_sources))
 
-tool_packages := jansson
+tool_packages := jansson libmicrohttpd
 tool_libs = $(shell pkg-config --libs $(tool_packages)) -ldw -lelf -lm -lpthread
 tool_cflags = $(shell pkg-config --cflags $(tool_packages))
 
@@ -185,7 +185,7 @@ install: all ## install to $(DESTDIR)$(prefix)
 	install -m 644 include/cuward/cuward.h $(DESTDIR)$(prefix)/include/cuward/
 	install -d $(DESTDIR)$(prefix)/share/cuward
 	install -m 644 tools/share/pytest_cuward.py tools/share/github-leaks.yml tools/share/cuward.tmpfiles.conf \
-		tools/share/cuward-clean.timer tools/share/kubernetes-pod.yml $(DESTDIR)$(prefix)/share/cuward/
+		tools/share/cuward-clean.timer tools/share/kubernetes-pod.yml tools/share/prometheus-rules.yml $(DESTDIR)$(prefix)/share/cuward/
 	install -m 755 tools/share/slurm-task-prolog.sh $(DESTDIR)$(prefix)/share/cuward/
 	sed 's|@bindir@|$(bindir)|' tools/share/cuward-clean.service > $(DESTDIR)$(prefix)/share/cuward/cuward-clean.service
 

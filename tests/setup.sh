@@ -10,7 +10,7 @@ what=${1:?usage: setup.sh build|check|clients}
 top=$(cd "$(dirname "$0")/.." && pwd)
 
 packages="gcc libc6-dev make pkg-config libjansson-dev libinih-dev libdw-dev uthash-dev
-	scdoc"
+	libmicrohttpd-dev scdoc"
 [ "${WITH_LTTNG:-1}" = 0 ] || packages="$packages liblttng-ust-dev liblttng-ctl-dev lttng-tools"
 case $what in
 build) ;;
@@ -71,6 +71,14 @@ cross=$top/build/aarch64-cmocka
 if [ "$what" = check ] && [ "$(uname -m)" = x86_64 ] && [ ! -d "$cross/unpacked" ]; then
 	"$top/tests/get_debs.sh" "$cross" arm64 main libcmocka0 libcmocka-dev ||
 		echo "setup: there is no libcmocka-dev:arm64; the unit tests run on this machine alone" >&2
+fi
+
+# A real Prometheus to scrape the exporter: unpacked, not installed, since that would start a service.
+prometheus=$top/build/prometheus
+if [ "$what" = check ] && [ ! -d "$prometheus/unpacked" ]; then
+	"$top/tests/get_debs.sh" "$prometheus" "$(dpkg --print-architecture)" main prometheus ||
+		echo "setup: there is no prometheus; the exporter is not scraped by one" >&2
+	rm -rf "$prometheus/debs"
 fi
 
 if [ "$headers" = none ]; then

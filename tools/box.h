@@ -84,6 +84,7 @@ struct box {
 	struct box_other *others; /* most memory first; only after box_add_others() */
 	size_t other_count;
 	bool others_known;
+	bool nvml; /* it answered */
 	uint64_t now_ns; /* CLOCK_REALTIME */
 };
 

@@ -167,7 +167,8 @@ void box_add_others(struct box *box)
 	const struct nvml_facts *facts = nvml_answer();
 	size_t at[NVML_GPUS];
 
-	if (facts->state != NVML_THERE)
+	box->nvml = facts->state == NVML_THERE;
+	if (!box->nvml)
 		return;
 	for (uint32_t i = 0; i < facts->gpu_count; i++) {
 		at[i] = box_find_gpu(box, facts->gpus[i].uuid, facts->gpus[i].total_bytes);

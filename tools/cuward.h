@@ -14,6 +14,7 @@
 	X(doctor, "what is enforced on this machine, and what is not") \
 	X(env, "the variables that put a program under cuward, for shells, Docker, Slurm") \
 	X(events, "") \
+	X(export, "Prometheus metrics: once, into a file, or over HTTP") \
 	X(explain, "one page on any code or message of cuward") \
 	X(fit, "which GPU has room for so much") \
 	X(kill, "end a process that holds GPU memory, with care") \
