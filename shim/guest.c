@@ -20,6 +20,7 @@
 #include "bounds.h"
 #include "log.h"
 #include "lookup.h"
+#include "names.h"
 #include "neighbours.h"
 #include "policy.h"
 #include "settings.h"
@@ -117,6 +118,7 @@ static void forget(void)
 	site_forget();
 	growth_forget();
 	lookup_forget();
+	names_forget();
 }
 
 /* A kernel that wipes on fork has done this already. */

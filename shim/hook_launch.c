@@ -75,8 +75,9 @@ LAUNCH(cuLaunch, .grid = { 1, 1, 1 }, .function = f, .stream = 1)
 LAUNCH(cuLaunchGrid, .grid = { grid_width, grid_height, 1 }, .function = f, .stream = 1)
 LAUNCH(cuLaunchGridAsync, .grid = { grid_width, grid_height, 1 }, .function = f,
 	.stream = traced_stream(hStream, false))
-/* Streams of several devices: none of them is the current one's, and none is timed. */
-LAUNCH(cuLaunchCooperativeKernelMultiDevice, .grid = { numDevices, 1, 1 })
+/* Streams of several devices: none of them is the current one's, and none is timed. One kernel. */
+LAUNCH(cuLaunchCooperativeKernelMultiDevice, .grid = { numDevices, 1, 1 },
+	.function = numDevices && launchParamsList ? launchParamsList->function : NULL)
 
 /* A graph may allocate. On a capturing stream it becomes part of another one, and does not. */
 #define GRAPH_LAUNCH(name, exec, per_thread) \

@@ -153,7 +153,20 @@ MODULE_LOAD(cuModuleLoad, OBJECT_MODULE, *module, true)
 MODULE_LOAD(cuModuleLoadData, OBJECT_MODULE, *module, true)
 MODULE_LOAD(cuModuleLoadDataEx, OBJECT_MODULE, *module, true)
 MODULE_LOAD(cuModuleLoadFatBinary, OBJECT_MODULE, *module, true)
-OBJECT_DESTROY(cuModuleUnload, OBJECT_MODULE, hmod)
+
+CUresult on_cuModuleUnload(CUmodule hmod)
+{
+	uint64_t began_ns = traced_begin();
+	struct release release;
+	CUresult result;
+
+	grant_object_open(&release, OBJECT_MODULE, (uint64_t)hmod);
+	release.began_ns = 0;
+	/* Before the driver gives its handles to others. */
+	names_unload((uint64_t)hmod);
+	result = release_close(&release, real.cuModuleUnload(hmod));
+	return traced_end(CALL_cuModuleUnload, result, began_ns);
+}
 
 MODULE_LOAD(cuLibraryLoadData, OBJECT_LIBRARY, *library, false)
 MODULE_LOAD(cuLibraryLoadFromFile, OBJECT_LIBRARY, *library, false)
@@ -165,6 +178,7 @@ CUresult on_cuLibraryUnload(CUlibrary library)
 	CUresult result;
 
 	grant_object_open(&release, OBJECT_LIBRARY, (uint64_t)library);
+	names_unload((uint64_t)library);
 	result = real.cuLibraryUnload(library);
 	if (result == CUDA_SUCCESS)
 		kernels_gone(release.record);
@@ -317,8 +331,8 @@ CUresult on_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *na
 	uint64_t began_ns = traced_begin();
 	CUresult result = real.cuModuleGetFunction(hfunc, hmod, name);
 
-	if (result == CUDA_SUCCESS && began_ns)
-		names_define((uint64_t)*hfunc, name);
+	if (result == CUDA_SUCCESS)
+		names_define((uint64_t)*hfunc, name, (uint64_t)hmod);
 	return traced_end(CALL_cuModuleGetFunction, result, began_ns);
 }
 
@@ -327,10 +341,10 @@ CUresult on_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char 
 	uint64_t began_ns = traced_begin();
 	CUresult result = real.cuLibraryGetKernel(pKernel, library, name);
 
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		kernel_seen(library, *pKernel);
-	if (result == CUDA_SUCCESS && began_ns)
-		names_define((uint64_t)*pKernel, name);
+		names_define((uint64_t)*pKernel, name, (uint64_t)library);
+	}
 	return traced_end(CALL_cuLibraryGetKernel, result, began_ns);
 }
 
@@ -352,7 +366,7 @@ CUresult on_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 	uint64_t began_ns = traced_begin();
 	CUresult result = real.cuKernelGetFunction(pFunc, kernel);
 
-	if (result == CUDA_SUCCESS && began_ns)
+	if (result == CUDA_SUCCESS)
 		names_alias((uint64_t)*pFunc, (uint64_t)kernel);
 	return traced_end(CALL_cuKernelGetFunction, result, began_ns);
 }

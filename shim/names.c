@@ -1,8 +1,8 @@
 /*
- * names.c - function handle -> number, open addressing; only used while tracing is on.
+ * names.c - function handle -> number and name, open addressing.
  *
- * A handle whose module was unloaded may come back as another kernel: defining it again gives it a
- * new number.
+ * Kept without a trace as well: one may begin later, and drivers before 12.3 tell no names. A handle
+ * whose module was unloaded may come back as another kernel, which has a number of its own.
  */
 #include "names.h"
 
@@ -10,103 +10,264 @@
 #include <string.h>
 
 #include "driver.h"
-#include "guest.h"
+#include "grant.h"
 #include "lock.h"
 #include "share.h"
 #include "trace.h"
 
 #define PLACES 65536u
+#define TEXT_BYTES 65536u /* names come out of pieces of so much */
+
+/* Of a kernel, or of a module: those of one module are a list. Both may have been at one address. */
+struct place {
+	uint64_t handle; /* 0: empty; set last, and for good */
+	const char *name;
+	uint32_t function; /* the number of that name; 0: gone */
+	uint32_t told;     /* the number it last had */
+	uint32_t owner;    /* place of its module + 1, 0: none */
+	uint32_t next;     /* of the same module, + 1 */
+	uint32_t first;    /* of those this one is the module of, + 1 */
+	uint32_t reserved;
+};
 
 static struct names {
 	uint32_t lock;
-	uint32_t count;
-	struct {
-		uint64_t handle;
-		uint32_t function;
-	} *table;
+	uint32_t used;      /* places */
+	uint32_t functions; /* numbers given out */
+	uint32_t text_left;
+	char *text;
+	struct place *table;
 } WHOLE_PAGES names;
 
-static uint32_t place_of(uint64_t handle)
+/* Handles are addresses, and near ones come together: so do their places, in few pages. */
+static struct place *place_of(uint64_t handle)
 {
-	uint32_t i = (handle * 0x9e3779b97f4a7c15ull >> 40) % PLACES;
+	uint32_t i = ((handle >> 4) + (handle >> 20) * 0x9e3779b1u) % PLACES;
 
 	while (names.table[i].handle && names.table[i].handle != handle)
 		i = (i + 1) % PLACES;
-	return i;
+	return &names.table[i];
 }
 
-/* Give the handle this number, or a new one for 0. Returns it; 0 when the table is full. */
-static uint32_t set(uint64_t handle, uint32_t function)
+static const struct place *find(uint64_t handle)
 {
-	lock_take(&names.lock);
+	const struct place *place = NULL;
+
+	if (__atomic_load_n(&names.table, __ATOMIC_ACQUIRE))
+		place = place_of(handle);
+	return place && __atomic_load_n(&place->function, __ATOMIC_ACQUIRE) ? place : NULL;
+}
+
+static const char *keep(const char *name)
+{
+	size_t bytes = strlen(name) + 1;
+	char *copy = names.text;
+
+	if (bytes > TEXT_BYTES / 4) {
+		copy = share_private(bytes);
+	} else if (bytes > names.text_left) {
+		copy = names.text = share_private(TEXT_BYTES);
+		names.text_left = copy ? TEXT_BYTES : 0;
+	}
+	if (!copy)
+		return NULL;
+	memcpy(copy, name, bytes);
+	if (copy == names.text) {
+		names.text += bytes;
+		names.text_left -= bytes;
+	}
+	return copy;
+}
+
+static bool table_is_there(void)
+{
 	if (!names.table) {
 		share_wipe_on_fork(&names, sizeof(names));
-		names.table = share_private(PLACES * sizeof(*names.table));
+		__atomic_store_n(&names.table, share_private(PLACES * sizeof(*names.table)), __ATOMIC_RELEASE);
 	}
-	if (!names.table || names.count >= PLACES / 4 * 3) {
-		function = 0;
-	} else {
-		uint32_t i = place_of(handle);
+	return names.table;
+}
 
-		if (function == 0 || !names.table[i].handle)
-			names.count++;
-		if (function == 0)
-			function = names.count;
-		__atomic_store_n(&names.table[i].function, function, __ATOMIC_RELEASE);
-		__atomic_store_n(&names.table[i].handle, handle, __ATOMIC_RELEASE);
-	}
+/* The place of a handle, taken if need be. NULL: all are in use. */
+static struct place *take_place(uint64_t handle)
+{
+	struct place *place = table_is_there() ? place_of(handle) : NULL;
+
+	if (!place || place->handle)
+		return place;
+	if (names.used >= PLACES / 4 * 3)
+		return NULL;
+	names.used++;
+	__atomic_store_n(&place->handle, handle, __ATOMIC_RELEASE);
+	return place;
+}
+
+static void leave_owner(struct place *place)
+{
+	uint32_t *at = place->owner ? &names.table[place->owner - 1].first : NULL;
+
+	while (at && *at && &names.table[*at - 1] != place)
+		at = &names.table[*at - 1].next;
+	if (at && *at)
+		*at = place->next;
+	place->owner = place->next = 0;
+}
+
+static void set_owner(struct place *place, uint64_t handle)
+{
+	struct place *owner = handle ? take_place(handle) : NULL;
+	uint32_t number = owner ? owner - names.table + 1 : 0;
+
+	if (place->owner == number)
+		return;
+	leave_owner(place);
+	if (!owner)
+		return;
+	place->next = owner->first;
+	owner->first = place - names.table + 1;
+	__atomic_store_n(&place->owner, number, __ATOMIC_RELAXED);
+}
+
+/* Give the handle this name. Returns whether it is a new one, with its number. */
+static bool set(uint64_t handle, const char *name, uint64_t owner, uint32_t *function)
+{
+	struct place *place = take_place(handle);
+	bool is_new = !place || !place->name || strcmp(place->name, name) != 0;
+	const char *kept = !is_new ? place->name : place ? keep(name) : NULL;
+
+	/* What has no place is told anew each time. */
+	*function = is_new ? ++names.functions : place->told;
+	if (!kept)
+		return true;
+	set_owner(place, owner);
+	place->told = *function;
+	__atomic_store_n(&place->name, kept, __ATOMIC_RELAXED);
+	__atomic_store_n(&place->function, *function, __ATOMIC_RELEASE);
+	return is_new;
+}
+
+static void tell(uint32_t function, const char *name)
+{
+	struct event_function event = { .process = guest.key, .function = function, .name = name };
+
+	trace_function(&event);
+}
+
+static uint32_t define(uint64_t handle, const char *name, uint64_t owner)
+{
+	uint32_t function;
+	bool is_new;
+
+	lock_take(&names.lock);
+	is_new = set(handle, name, owner, &function);
 	lock_give_back(&names.lock);
+	if (is_new && trace_on)
+		tell(function, name);
 	return function;
 }
 
-static uint32_t find(uint64_t handle)
+static uint64_t owner_of(const struct place *place)
 {
-	return names.table ? names.table[place_of(handle)].function : 0;
+	uint32_t owner = __atomic_load_n(&place->owner, __ATOMIC_RELAXED);
+
+	return owner ? names.table[owner - 1].handle : 0;
 }
 
-static uint32_t define(uint64_t handle, const char *name)
+/* Most look-ups are of what was looked up before. */
+void names_define(uint64_t handle, const char *name, uint64_t owner)
 {
-	struct event_function event = {
-		.process = guest.key, .function = set(handle, 0), .name = name,
-	};
+	const struct place *place = find(handle);
 
-	if (event.function)
-		trace_function(&event);
-	return event.function;
-}
-
-void names_define(uint64_t handle, const char *name)
-{
-	define(handle, name);
+	if (!place || owner_of(place) != owner || strcmp(place->name, name) != 0)
+		define(handle, name, owner);
 }
 
 void names_alias(uint64_t handle, uint64_t known)
 {
-	uint32_t function = find(known);
+	const struct place *place = find(known);
 
-	if (function)
-		set(handle, function);
+	if (place)
+		names_define(handle, place->name, owner_of(place));
 }
 
-/* Handles from look-ups we did not see: the driver knows (12.3 and newer), or a number must do. */
-static __attribute__((noinline)) uint32_t ask_driver(uint64_t handle)
+void names_unload(uint64_t owner)
+{
+	struct place *module = names.table ? place_of(owner) : NULL;
+
+	if (!module || !module->handle)
+		return;
+	lock_take(&names.lock);
+	while (module->first) {
+		struct place *place = &names.table[module->first - 1];
+
+		__atomic_store_n(&place->function, 0, __ATOMIC_RELEASE);
+		leave_owner(place);
+	}
+	lock_give_back(&names.lock);
+}
+
+/* ---- look-ups that told no name: the driver knows it (12.3 and newer), or a number must do ---- */
+
+static const char *name_of_kernel(CUkernel kernel, uint64_t *owner)
 {
 	const char *name = NULL;
+	CUlibrary library;
+
+	if (real.cuKernelGetName(&name, kernel) != CUDA_SUCCESS)
+		return NULL;
+	if (real.cuKernelGetLibrary(&library, kernel) == CUDA_SUCCESS)
+		*owner = (uint64_t)library;
+	return name;
+}
+
+static const char *name_of_function(CUfunction function, uint64_t *owner)
+{
+	const char *name = NULL;
+	CUmodule module;
+
+	if (real.cuFuncGetName(&name, function) != CUDA_SUCCESS)
+		return NULL;
+	if (real.cuFuncGetModule(&module, function) == CUDA_SUCCESS)
+		*owner = (uint64_t)module;
+	return name;
+}
+
+static __attribute__((noinline)) uint32_t ask_driver(uint64_t handle)
+{
+	struct ledger_record record;
+	uint64_t owner = 0;
+	const char *name;
 	char number[32];
 
 	if (!handle)
 		return 0;
-	if (real.cuFuncGetName(&name, (CUfunction)handle) == CUDA_SUCCESS && name)
-		return define(handle, name);
+	/* A kernel is no function to those who ask for its name. */
+	if (grant_object_find(OBJECT_KERNEL, handle, &record))
+		name = name_of_kernel((CUkernel)handle, &owner);
+	else
+		name = name_of_function((CUfunction)handle, &owner);
+	if (name)
+		return define(handle, name, owner);
 	snprintf(number, sizeof(number), "kernel@%#llx", (unsigned long long)handle);
-	return define(handle, number);
+	return define(handle, number, 0);
 }
 
 uint32_t names_of(uint64_t handle)
 {
-	uint32_t function = find(handle);
+	const struct place *place = find(handle);
 
-	return likely(function) ? function : ask_driver(handle);
+	return likely(place) ? place->function : ask_driver(handle);
+}
+
+void names_replay(void)
+{
+	for (uint32_t i = 0; names.table && i < PLACES; i++) {
+		const struct place *place = &names.table[i];
+		uint32_t function = __atomic_load_n(&place->function, __ATOMIC_ACQUIRE);
+
+		if (function)
+			tell(function, place->name);
+	}
 }
 
 void names_forget(void)

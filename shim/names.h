@@ -6,14 +6,20 @@
 
 #include <stdint.h>
 
-/* The driver handed out this function handle for this name. */
-void names_define(uint64_t handle, const char *name);
+/* The driver handed out this function handle for this name; `owner`: its module or library. */
+void names_define(uint64_t handle, const char *name, uint64_t owner);
 
 /* One more handle for the kernel behind another handle. */
 void names_alias(uint64_t handle, uint64_t known);
 
-/* Number of a function handle; the driver is asked for a name never seen. 0 unknown. */
+/* That module or library is gone: its handles may be given to other kernels. */
+void names_unload(uint64_t owner);
+
+/* Number of a function handle; the driver is asked for a name never seen. 0: of no handle. */
 uint32_t names_of(uint64_t handle);
+
+/* Tell all names again, to a trace that began after they were told. */
+void names_replay(void);
 
 void names_forget(void);
 

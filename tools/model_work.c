@@ -329,6 +329,21 @@ static void count_launch(struct model_function *function, const struct event_lau
 		function->api_shortest_ns = e->duration_ns;
 }
 
+/* Function 0 is none: a graph, where the call says so. */
+static struct model_function *launched(struct model_process *process, const struct event_launch *e)
+{
+	struct model_function *function = model_function_of(process, e->function);
+	const char *call = NULL;
+
+	if (e->function == 0 && !*function->name && e->api < process->call_count)
+		call = process->call_names[e->api];
+	if (call && strncmp(call, "cuGraphLaunch", 13) == 0) {
+		free(function->name);
+		function->name = need_copy("(graph)");
+	}
+	return function;
+}
+
 void feed_launch(struct model *model, const struct event *event)
 {
 	const struct event_launch *e = &event->launch;
@@ -336,18 +351,17 @@ void feed_launch(struct model *model, const struct event *event)
 	struct model_thread *thread = model_thread_of(model, event, e->thread);
 	struct model_process *process = thread->process;
 	uint32_t lane = lane_of(thread, e->device, e->stream);
-	struct model_function *function;
+	struct model_function *function = launched(process, e);
 	struct model_pending *pending;
 
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
 	if (model->observer)
 		observe(model, thread, &call, e->api, (struct model_slice){
-			.lane = lane, .name = model_function_of(process, e->function)->name,
+			.lane = lane, .name = function->name,
 			.result = e->result, .correlation = e->correlation, .has_correlation = !e->result });
 	if (e->result != 0)
 		return;
-	function = model_function_of(process, e->function);
 	pending = model_wait_for_gpu(process, e->correlation);
 	pending->correlation = e->correlation;
 	pending->lane = lane + 1;

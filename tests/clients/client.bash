@@ -116,6 +116,12 @@ calls_seen() { awk -v s=$2 '$3 == s' $1.calls | wc -l; }
 traced_errors='[.processes[].calls | to_entries[] |
 	select(.key | test("^cu(PointerGetAttributes?|StreamQuery|EventQuery)$") | not) | .value.errors] | add'
 
+# Each kernel that was launched has a name, not only a number.
+all_named() {
+	ask $1.timeline '[.kernels[] | select(.name == "" or (.name | startswith("kernel@"))) | .launches]' '[]'
+	ask $1.timeline '[[.kernels[].launches], [.processes[].launches] | add // 0] | .[0] == .[1]' true
+}
+
 # Whole, nothing lost, one process that ended well and got every name it asked for from us, but those
 # of graphics, which have no hook.
 whole() {
@@ -125,6 +131,7 @@ whole() {
 	ask $1.json '[.processes[].coverage | .looked_up == .hooked + .passed_through]' '[true]'
 	ask $1.json '.run.trace | [.lost, .complete]' '[0,true]'
 	ask $1.timeline '.trace | [.lost_events, .damaged, .truncated_processes]' '[0,false,0]'
+	all_named $1
 	# The trace tells what the driver answered; a refusal is an event of its own.
 	ask $1.timeline '[.processes[] | [.ended, .complete, .errors + ([.devices[].denied] | add)]]' \
 		"[[\"exit\",true,$(jq "$traced_errors" $1.json)]]"

@@ -25,6 +25,7 @@ teardown() { client_teardown; }
 	# Ten launches, and ten of a graph of four kernels; the four that were captured ran in it alone.
 	[ "$(calls_of ward cuLaunchKernel)" -eq 14 ]
 	[ "$(calls_of ward cuGraphLaunch)" -eq 10 ]
+	ask ward.timeline '.kernels | map([.name, .launches]) | sort' '[["(graph)",10],["step",14]]'
 	ask ward.timeline '.processes[0].copies.htod | [.count, .bytes]' "[10,$((10 * MiB))]"
 }
 

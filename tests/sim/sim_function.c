@@ -96,21 +96,25 @@ CUresult sim_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuFuncGetName(const char **name, CUfunction hfunc)
+/* A kernel of a library may be launched like a function; to those who ask for names it is another thing. */
+static CUresult name_of(const char **name, const struct function *function, bool kernel)
 {
-	struct function *function = function_get(hfunc);
-
 	if (!name)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!function)
+	if (!function || kernel != !!function->library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	*name = function->name;
 	return CUDA_SUCCESS;
 }
 
+CUresult sim_cuFuncGetName(const char **name, CUfunction hfunc)
+{
+	return name_of(name, function_get(hfunc), false);
+}
+
 CUresult sim_cuKernelGetName(const char **name, CUkernel hfunc)
 {
-	return sim_cuFuncGetName(name, (CUfunction)hfunc);
+	return name_of(name, function_get((CUfunction)hfunc), true);
 }
 
 CUresult sim_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
