@@ -81,6 +81,7 @@ run_beside() { # FILE...: as run_bats for each, in a process of its own; its cou
 	renice -n 10 "$BASHPID" >/dev/null
 	trap 'rm -f "$log" "$failed_log"' EXIT
 	log=$(mktemp) failed_log=$(mktemp)
+	passed=0 failed=0 skipped=0 again=()
 	for file; do
 		run_bats "$file"
 	done
