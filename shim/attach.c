@@ -3,16 +3,14 @@
  */
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "guest.h"
+#include "attend.h"
 #include "bounds.h"
 #include "log.h"
 #include "lookup.h"
-#include "settings.h"
 #include "share.h"
-#include "trace.h"
 
 static void describe_device(struct ledger_device *device, CUdevice handle)
 {
@@ -85,77 +83,6 @@ static void take_slot(void)
 		guest.slot->who = guest.header->who;
 }
 
-static void uuid_text(char text[48], const uint8_t uuid[16])
-{
-	static const char digits[] = "0123456789abcdef";
-	char *at = stpcpy(text, "GPU-");
-
-	for (int i = 0; i < 16; i++) {
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*at++ = '-';
-		*at++ = digits[uuid[i] >> 4];
-		*at++ = digits[uuid[i] & 15];
-	}
-	*at = '\0';
-}
-
-static void trace_who(void)
-{
-	const struct process_identity *who = &guest.header->who;
-	struct event_process event = {
-		.process = guest.key, .pid = who->pid, .ppid = who->ppid, .uid = who->uid,
-		.pid_ns = who->pid_ns, .image = who->image, .start_ticks = who->start_ticks,
-		.start_realtime_ns = who->start_realtime_ns, .command = who->command, .job = who->job,
-		.labels = who->labels, .version = CUWARD_VERSION,
-	};
-
-	trace_process(&event);
-	for (uint32_t i = 0; i < guest.device_count; i++) {
-		const struct ledger_device *device = guest.devices[i].ledger;
-		char uuid[48];
-		struct event_device seen = {
-			.process = guest.key, .device = i, .uuid = uuid, .name = device->name,
-			.total_bytes = device->total_bytes, .limit_bytes = device->limit_bytes,
-		};
-
-		uuid_text(uuid, device->uuid);
-		trace_device(&seen);
-	}
-}
-
-static void note_trace_state(enum trace_state state)
-{
-	guest.header->trace = state;
-	if (guest.slot)
-		__atomic_store_n(&guest.slot->trace, state, __ATOMIC_RELEASE);
-}
-
-static void start_tracing(void)
-{
-	char folder[512] = ".";
-	char why[256] = "";
-	enum trace_state state;
-	Dl_info info;
-	char *slash;
-
-	if (strcmp(settings_get(SETTING_trace), "1") != 0)
-		return;
-	if (dladdr((void *)guest_attach, &info) && info.dli_fname)
-		snprintf(folder, sizeof(folder), "%s", info.dli_fname);
-	slash = strrchr(folder, '/');
-	if (slash)
-		*slash = '\0';
-	note_trace_state(TRACE_STARTING);
-	state = trace_start(folder, why, sizeof(why));
-	note_trace_state(state);
-	if (state == TRACE_REGISTERED) {
-		trace_who();
-	} else {
-		guest_find(FINDING_TRACE_UNAVAILABLE);
-		log_line(LOG_WARN, "no trace: %s", why);
-	}
-}
-
 /*
  * One thread does it, without our lock while others may need it: the loader is called. Also reached
  * by an allocation without a cuInit that we saw; the driver says whether there was one.
@@ -182,9 +109,16 @@ bool guest_attach(void)
 			guest_find(FINDING_LIMIT_REFUSED);
 			log_line(LOG_ERROR, "%s", guest.header->refusal);
 		}
-		start_tracing();
+		attend_open();
 		__atomic_store_n(&guest.attached, true, __ATOMIC_RELEASE);
 	}
 	lock_give_back(&guest.attaching);
 	return !guest.refused;
+}
+
+void guest_look(void)
+{
+	if (!guest.attached)
+		guest_attach();
+	attend_slow();
 }

@@ -26,7 +26,7 @@ struct driver {
 DRIVER_CALLS(X)
 #undef X
 
-extern struct driver real;
+extern struct driver real __attribute__((visibility("hidden")));
 
 /* The same for names that the header does not declare; NULL before driver_find(). */
 enum {

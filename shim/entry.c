@@ -43,7 +43,7 @@ DRIVER_CALLS(X)
 \
 			if (likely(cw_thread && cw_thread->call == THREAD_IDLE)) { \
 				cw_thread->counts->calls[CALL_##name].count++; \
-				cw_next = unlikely(trace_on) ? on_##name : real.name; \
+				cw_next = attention_wanted() ? on_##name : real.name; \
 			} \
 			return cw_next args; \
 		} \
@@ -67,15 +67,18 @@ DRIVER_CALLS(X)
 #define X(name, params, args) \
 	static __attribute__((noinline)) CUresult traced_##name params \
 	{ \
-		uint64_t cw_began_ns = guest_clock_ns(); \
+		uint64_t cw_began_ns; \
 \
+		if (!attend_slow()) \
+			return real.name args; \
+		cw_began_ns = guest_clock_ns(); \
 		return traced_call(CALL_##name, real.name args, cw_began_ns); \
 	} \
 	__attribute__((weak)) CUresult on_##name params \
 	{ \
 		CUresult(*cw_next) params = real.name; \
 \
-		if (unlikely(trace_on) && !quiet_call(CALL_##name)) \
+		if (attention_wanted() && !quiet_call(CALL_##name)) \
 			cw_next = traced_##name; \
 		return cw_next args; \
 	}

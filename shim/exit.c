@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attend.h"
 #include "bypass.h"
 #include "growth.h"
 #include "guest.h"
@@ -21,7 +22,6 @@
 #include "report_suppress.h"
 #include "settings.h"
 #include "share.h"
-#include "trace.h"
 
 #define LEAK_LINES 12
 
@@ -130,7 +130,7 @@ void guest_end_by(enum cuward_end how, int status)
 	if (!header || guest.pid != (uint32_t)getpid() ||
 	    __atomic_exchange_n(&guest.ended, true, __ATOMIC_ACQ_REL))
 		return;
-	trace_stop();
+	attend_close();
 	growth_mark_pending();
 	header->status = status & 0xff;
 	header->end_realtime_ns = guest_realtime_ns();

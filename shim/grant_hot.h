@@ -135,8 +135,8 @@ hot CUresult grant_open_here(struct grant *grant, enum cuward_kind kind, uint64_
 	};
 	CUcontext context;
 
-	if (unlikely(!guest.attached))
-		guest_attach();
+	if (attention_wanted())
+		guest_look();
 	request.device = guest_current_device(thread, &context);
 	request.context = context;
 	return grant_open_hot(grant, thread, &request);

@@ -19,7 +19,7 @@ struct growth_table {
 	uint16_t *number_of; /* site -> number of its entry + 1 */
 } WHOLE_PAGES;
 
-extern struct growth_table growth;
+extern struct growth_table growth __attribute__((visibility("hidden")));
 
 /* The ledger is open: does anybody want to know? */
 void growth_start(const char *leak);

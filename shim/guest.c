@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attend.h"
 #include "bypass.h"
 #include "growth.h"
 #include "gputime.h"
@@ -117,14 +118,14 @@ static void forget(void)
 	bounds_forget();
 	site_forget();
 	growth_forget();
-	lookup_forget();
 	names_forget();
+	lookup_forget();
 }
 
 /* A kernel that wipes on fork has done this already. */
 static void in_forked_child(void)
 {
-	trace_stop();
+	attend_close();
 	forget();
 }
 
@@ -171,7 +172,7 @@ static void start_locked(void)
 {
 	struct threads *threads = share_private(sizeof(*threads));
 
-	trace_stop(); /* in a child of the bare fork call it is still on */
+	attend_start();
 	share_wipe_on_fork(&guest, sizeof(guest));
 	if (threads) {
 		share_wipe_on_fork(threads, sizeof(*threads));
@@ -224,7 +225,7 @@ static struct thread *thread_locked(uint32_t tid)
 	thread->frame = NULL;
 	thread->context = thread->owner = NULL;
 	thread->epoch = __atomic_load_n(&guest.epoch, __ATOMIC_RELAXED) - 1;
-	thread->traced = false;
+	thread->traced = 0;
 	return thread;
 }
 
@@ -377,13 +378,13 @@ uint32_t guest_trace_key(struct thread *thread)
 {
 	uint32_t key = guest.key | (thread->number & 0xfff);
 
-	if (unlikely(!thread->traced)) {
+	if (unlikely(thread->traced != trace_number)) {
 		char name[16] = "";
 		struct event_thread event = {
 			.thread = key, .process = guest.key, .tid = thread->tid, .name = name,
 		};
 
-		thread->traced = true;
+		thread->traced = trace_number;
 		thread->counts->thread = key;
 		pthread_getname_np(pthread_self(), name, sizeof(name));
 		trace_thread(&event);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "attend.h"
 #include "cuward/ledger.h"
 #include "driver.h"
 #include "group.h"
@@ -35,7 +36,7 @@ struct thread {
 	int32_t device;
 	uint32_t epoch; /* ... valid while no context was destroyed since */
 	uint32_t tid;
-	bool traced; /* its `thread` event is out */
+	uint32_t traced; /* in which trace its `thread` event is out: trace_number */
 	uint32_t site;     /* the call site of ... */
 	const void *sited; /* ... this caller, the last that was looked up, where the address is enough */
 	struct ledger_spares spares;
@@ -102,6 +103,12 @@ struct guest {
 	struct policy policy;
 	uint32_t waiting; /* threads that wait for memory */
 	uint32_t waiting_lock;
+	uint32_t control_lock; /* somebody follows a request: attend.h */
+	uint32_t control_done;
+	bool replaying; /* what was before the trace is being told to it */
+	bool trace_own; /* traced because the environment says so */
+	uint32_t trace_waits_for; /* this request waits for a session ... */
+	uint64_t trace_waits_ns;  /* ... since then */
 	uint32_t *limits_changed; /* by others, live; what they say is followed ... */
 	uint32_t limits_seen;     /* ... up to this change: bounds.h */
 	uint32_t green_count;
@@ -112,7 +119,7 @@ struct guest {
 	uint64_t private_words[SLOT_DEVICES];
 } WHOLE_PAGES;
 
-extern struct guest guest;
+extern struct guest guest __attribute__((visibility("hidden")));
 extern __thread struct thread *guest_thread_pointer __attribute__((visibility("hidden")));
 
 /* First call of this thread, or of this process. NULL: cuward is switched off. */
@@ -162,6 +169,9 @@ bool guest_may_start(void);
 
 /* cuInit succeeded: find devices, take a slot, resolve limits, start tracing. False: refused. */
 bool guest_attach(void);
+
+/* Attach, if that is still to be done, and follow requests of others. When attention_wanted(). */
+void guest_look(void);
 
 /* Index of the device with this driver handle; -1 unknown. */
 int guest_device_index(CUdevice handle);

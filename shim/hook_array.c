@@ -13,8 +13,8 @@ static CUresult open_array(struct grant *grant, uint64_t bytes, bool known)
 		.kind = KIND_ARRAY, .class = CLASS_ARRAY, .bytes = bytes, .charged = true,
 	};
 
-	if (unlikely(!guest.attached))
-		guest_attach();
+	if (attention_wanted())
+		guest_look();
 	if (!known)
 		guest_find(FINDING_UNKNOWN_FORMAT);
 	request.device = guest_current_device(guest_thread(), &request.context);

@@ -48,8 +48,8 @@ static CUresult open_async(struct grant *grant, size_t bytes, CUstream stream, b
 		.stream = traced_stream(stream, per_thread),
 	};
 
-	if (unlikely(!guest.attached))
-		guest_attach();
+	if (attention_wanted())
+		guest_look();
 	if (pool)
 		pool_describe(pool, &request);
 	/* Managed memory of no preferred place is somewhere all the same: where it is used first. */

@@ -83,6 +83,8 @@ static uint64_t batch_volume(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t co
 		uint64_t cw_began_ns; \
 		CUresult cw_result; \
 \
+		if (!attend_slow()) \
+			return real.name ARGS_##name; \
 		gputime_open(&cw_time, IS_ASYNC(#name) ? cw_stream : 0); \
 		cw_began_ns = guest_clock_ns(); \
 		cw_result = real.name ARGS_##name; \
@@ -95,9 +97,9 @@ static uint64_t batch_volume(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t co
 		CUresult cw_result; \
 \
 		if (!MAY_WAIT(#name)) \
-			return (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
+			return (attention_wanted() ? traced_##name : real.name) ARGS_##name; \
 		blocked_open(CALL_##name); \
-		cw_result = (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
+		cw_result = (attention_wanted() ? traced_##name : real.name) ARGS_##name; \
 		blocked_close(); \
 		return cw_result; \
 	}

@@ -14,8 +14,8 @@ static CUresult open_import(struct grant *grant, enum record_class class, uint64
 		.charged = guest.policy.imported_charged,
 	};
 
-	if (unlikely(!guest.attached))
-		guest_attach();
+	if (attention_wanted())
+		guest_look();
 	request.device = guest_current_device(guest_thread(), &request.context);
 	if (!owned)
 		request.context = NULL;

@@ -44,6 +44,8 @@ static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult
 		uint64_t cw_began_ns; \
 		CUresult cw_result; \
 \
+		if (!attend_slow()) \
+			return real.name ARGS_##name; \
 		gputime_open(&cw_time, cw_launch.stream); \
 		cw_began_ns = guest_clock_ns(); \
 		cw_result = real.name ARGS_##name; \
@@ -51,7 +53,7 @@ static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult
 	} \
 	CUresult on_##name PARAMS_##name \
 	{ \
-		return (unlikely(trace_on) ? traced_##name : real.name) ARGS_##name; \
+		return (attention_wanted() ? traced_##name : real.name) ARGS_##name; \
 	}
 
 #define SHAPE \
@@ -88,7 +90,7 @@ LAUNCH(cuLaunchCooperativeKernelMultiDevice, .grid = { numDevices, 1, 1 },
 		uint64_t cw_began_ns; \
 		CUresult cw_result; \
 \
-		if (likely(!trace_on)) \
+		if (!attend()) \
 			return real.name ARGS_##name; \
 		gputime_open(&cw_time, cw_launch.stream); \
 		cw_began_ns = guest_clock_ns(); \

@@ -38,8 +38,8 @@ CUresult on_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	struct grant grant;
 	CUresult result;
 
-	if (unlikely(!guest.attached))
-		guest_attach();
+	if (attention_wanted())
+		guest_look();
 	if (prop)
 		place(&request, &prop->location);
 	result = grant_open_for(&grant, &request);

@@ -45,7 +45,7 @@ struct index_memory {
 	struct index_freed *freed; /* lately, to tell a second free from a wild one */
 } WHOLE_PAGES;
 
-extern struct index_memory handles;
+extern struct index_memory handles __attribute__((visibility("hidden")));
 
 /* False: no memory. */
 bool index_open(void);

@@ -55,7 +55,7 @@ struct ledger_memory {
 	char job[128];
 } WHOLE_PAGES;
 
-extern struct ledger_memory ledger;
+extern struct ledger_memory ledger __attribute__((visibility("hidden")));
 
 /*
  * Open this image's ledger: a file in the job's folder, or private memory with a sentence in `why`.

@@ -35,7 +35,7 @@ struct site_table {
 	bool python; /* lines of Python are kept */
 } WHOLE_PAGES;
 
-extern struct site_table sites;
+extern struct site_table sites __attribute__((visibility("hidden")));
 
 /* A site not seen before, or no table yet. */
 uint32_t site_add(const void *caller, const void *frame);

@@ -17,6 +17,7 @@
 #include "calls.h"
 
 bool trace_on;
+uint32_t trace_number;
 struct trace_ops trace_ops;
 uint64_t trace_named[TRACE_CALLS_MAX / 64];
 
@@ -37,6 +38,7 @@ static struct {
  */
 #define TIMEOUT_NAME "LTTNG_UST_REGISTER_TIMEOUT"
 #define TIMEOUT_IMPATIENT "200"
+#define HOME_NAME "LTTNG_HOME"
 
 extern char **environ;
 
@@ -48,7 +50,17 @@ extern char **environ;
 static char **environment_guest;
 static char **environment_copy;
 
-static bool environment_wanted(void)
+static char environment_home[PATH_MAX + sizeof(HOME_NAME "=")]; /* empty: none of ours */
+
+void trace_use_home(const char *home)
+{
+	int length = snprintf(environment_home, sizeof(environment_home), HOME_NAME "=%s", home);
+
+	if (!*home || length >= (int)sizeof(environment_home))
+		environment_home[0] = '\0';
+}
+
+static bool timeout_wanted(void)
 {
 	const char *asked = getenv(TIMEOUT_NAME);
 
@@ -58,21 +70,26 @@ static bool environment_wanted(void)
 static void environment_lend(void)
 {
 	static char timeout[] = TIMEOUT_NAME "=" TIMEOUT_IMPATIENT;
-	size_t count = 0;
+	size_t count = 0, used = 0;
 
-	if ((environment_copy && environ == environment_copy) || !environment_wanted())
+	if ((environment_copy && environ == environment_copy) ||
+	    (!timeout_wanted() && !environment_home[0]))
 		return;
 	while (environ && environ[count])
 		count++;
 	free(environment_copy);
-	environment_copy = malloc((count + 2) * sizeof(char *));
+	environment_copy = malloc((count + 3) * sizeof(char *));
 	if (!environment_copy)
 		return;
 	environment_guest = environ;
-	environment_copy[0] = timeout; /* the first of a name counts */
+	/* The first of a name counts. */
+	if (timeout_wanted())
+		environment_copy[used++] = timeout;
+	if (environment_home[0])
+		environment_copy[used++] = environment_home;
 	for (size_t i = 0; i < count; i++)
-		environment_copy[i + 1] = environment_guest[i];
-	environment_copy[count + 1] = NULL;
+		environment_copy[used++] = environment_guest[i];
+	environment_copy[used] = NULL;
 	__atomic_store_n(&environ, environment_copy, __ATOMIC_RELEASE);
 }
 
@@ -149,9 +166,15 @@ static void *provider_load(const char *folder, char *why, unsigned why_bytes)
 	return provider;
 }
 
-static bool provider_open(const char *folder, char *why, unsigned why_bytes)
+static bool opened;
+
+bool trace_is_loaded(void)
 {
-	static bool opened;
+	return opened;
+}
+
+bool trace_load(const char *folder, char *why, unsigned why_bytes)
+{
 	trace_provider *fill;
 	void *provider;
 
@@ -169,19 +192,26 @@ static bool provider_open(const char *folder, char *why, unsigned why_bytes)
 	return opened;
 }
 
+bool trace_begin(void)
+{
+	if (!trace_ops.enabled())
+		return false;
+	memset(trace_named, 0, sizeof(trace_named));
+	__atomic_add_fetch(&trace_number, 1, __ATOMIC_RELEASE);
+	/* What others do from here on they tell; what they did before is found where it is kept. */
+	__atomic_store_n(&trace_on, true, __ATOMIC_SEQ_CST);
+	return true;
+}
+
 enum trace_state trace_start(const char *folder, char *why, unsigned why_bytes)
 {
-	if (!provider_open(folder, why, why_bytes))
+	if (!trace_load(folder, why, why_bytes))
 		return TRACE_FAILED;
-	if (!trace_ops.enabled()) {
-		snprintf(why, why_bytes,
-			"no LTTng session records our events: no session daemon, or no session "
-			"with cuward:* enabled");
-		return TRACE_FAILED;
-	}
-	memset(trace_named, 0, sizeof(trace_named));
-	__atomic_store_n(&trace_on, true, __ATOMIC_RELEASE);
-	return TRACE_REGISTERED;
+	if (trace_begin())
+		return TRACE_REGISTERED;
+	snprintf(why, why_bytes, "no LTTng session records our events: no session daemon, or no session "
+		"with cuward:* enabled");
+	return TRACE_FAILED;
 }
 
 void trace_stop(void)

@@ -38,7 +38,8 @@ struct trace_ops {
 typedef bool trace_provider(struct trace_ops *ops, unsigned layout);
 #define TRACE_PROVIDER "cuward_trace_provider"
 
-extern bool trace_on;
+extern bool trace_on __attribute__((visibility("hidden")));
+extern uint32_t trace_number; /* of the trace that began last in this process, from 1 */
 extern struct trace_ops trace_ops;
 
 /* void trace_alloc(const struct event_alloc *), and so on for each event. */
@@ -74,6 +75,14 @@ static inline void trace_define_api(uint32_t process, uint16_t api)
  * image, again in a forked child, and again when a session was started later.
  */
 enum trace_state trace_start(const char *folder, char *why, unsigned why_bytes);
+
+/* The parts of it. Load the provider, if it is not there yet. False: why says why. */
+bool trace_load(const char *folder, char *why, unsigned why_bytes);
+bool trace_is_loaded(void);
+/* A new trace, if a session records by now: trace_on, and all that can be defined is undefined. */
+bool trace_begin(void);
+/* Where liblttng-ust is to look for its daemon when it is loaded; "": where it looks anyway. */
+void trace_use_home(const char *home);
 
 /* Stop emitting (final handler, forked child): trace_on becomes false. Async-signal-safe. */
 void trace_stop(void);

@@ -36,6 +36,7 @@ CUresult traced_call(enum call call, CUresult result, uint64_t began_ns)
 static struct {
 	PAGE_COLOUR(11);
 	uint32_t lock;
+	uint32_t trace; /* in that one, trace_number, */
 	uint64_t *told; /* a bit a site */
 } WHOLE_PAGES sites;
 
@@ -45,7 +46,10 @@ static uint64_t *told_bits(void)
 	if (!sites.told) {
 		share_wipe_on_fork(&sites, sizeof(sites));
 		sites.told = share_private(SITES_MAX / 8 + 8);
+	} else if (sites.trace != trace_number) {
+		memset(sites.told, 0, SITES_MAX / 8 + 8);
 	}
+	sites.trace = trace_number;
 	lock_give_back(&sites.lock);
 	return sites.told;
 }

@@ -4,6 +4,7 @@
 #ifndef CUWARD_TRACED_H
 #define CUWARD_TRACED_H
 
+#include "attend.h"
 #include "driver.h"
 #include "guest.h"
 #include "trace.h"
@@ -11,7 +12,7 @@
 /* The clock when tracing is on, else 0: hooks that have something to do anyway do not branch. */
 static inline uint64_t traced_begin(void)
 {
-	return unlikely(trace_on) ? guest_clock_ns() : 0;
+	return attend() ? guest_clock_ns() : 0;
 }
 
 /* A `call` event for a call that began then. Returns result. */

@@ -47,7 +47,7 @@ struct unwind_place {
 	uint64_t rule;
 };
 
-extern struct unwind_place *unwind_places;
+extern struct unwind_place *unwind_places __attribute__((visibility("hidden")));
 
 /* An address not seen before. */
 uint64_t unwind_add(uint64_t address);

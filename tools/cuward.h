@@ -29,6 +29,7 @@
 	X(stats, "tables of a trace: processes, devices, kernels, calls, copies, memory") \
 	X(timeline, "what the processes of a trace did on the GPUs, over time") \
 	X(top, "who holds GPU memory here, live") \
+	X(trace, "one trace of all your CUDA processes here, running ones included") \
 	X(why, "is it normal, whose is it, is it doing anything: verdicts with evidence")
 
 #define X(name, summary) int cmd_##name(int argc, char **argv);

@@ -60,6 +60,11 @@ static struct model_process *process_of(struct model *model, const struct event 
 	return model->processes[index];
 }
 
+struct model_process *model_process_of(struct model *model, const struct event *event, uint32_t key)
+{
+	return process_of(model, event, key_in(event, key));
+}
+
 static bool same_process(const struct model_process *process, const struct event *event)
 {
 	const struct event_process *e = &event->process;

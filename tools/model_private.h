@@ -15,6 +15,8 @@ struct model_thread {
 	bool defined;
 };
 
+/* Of the key that an event carries. */
+struct model_process *model_process_of(struct model *model, const struct event *event, uint32_t key);
 struct model_thread *model_find_thread(struct model *model, const struct event *event,
 	uint32_t key);
 struct model_device *model_add_device(struct model_process *process, uint8_t ordinal);
@@ -68,6 +70,7 @@ struct model_function *model_function_of(struct model_process *process, uint32_t
 /* ---- model_sites.c: who holds how much ---- */
 
 void sites_add(struct model_sites *sites, const struct event_alloc *e, uint64_t time_ns);
+void sites_hold(struct model_sites *sites, const struct event_held *e);
 void sites_remove(struct model_sites *sites, const struct event_free *e, uint64_t begin_ns);
 void sites_name(struct model_sites *sites, uint32_t id, const char *frames);
 void sites_finish(struct model_sites *sites);
@@ -110,6 +113,7 @@ void model_free_process(struct model_process *process);
 void feed_context(struct model *model, const struct event *event);
 void feed_stream(struct model *model, const struct event *event);
 void feed_alloc(struct model *model, const struct event *event);
+void feed_held(struct model *model, const struct event *event);
 void feed_free(struct model *model, const struct event *event);
 void feed_denied(struct model *model, const struct event *event);
 void feed_launch(struct model *model, const struct event *event);

@@ -79,25 +79,39 @@ static uint32_t new_live(struct model_sites *sites)
 	return (uint32_t)sites->live_count++;
 }
 
-void sites_add(struct model_sites *sites, const struct event_alloc *e, uint64_t time_ns)
+static void hold(struct model_sites *sites, uint64_t key, const struct model_live *new)
 {
-	uint64_t key = live_key(e->pointer, e->kind);
-	uint32_t index = site_of(sites, e->site), live = map_remove(&sites->live, key);
-	struct model_site *site = &sites->items[index];
+	uint32_t live = map_remove(&sites->live, key);
 
 	/* Its free was lost. */
 	if (live != MAP_NONE)
 		forget(sites, live);
-	site->allocs++;
-	site->bytes = sum_saturated(site->bytes, e->bytes);
-	if ((sites->live.used >= LIVE_MAX) | (sites->bytes > UINT64_MAX - e->bytes)) {
+	if ((sites->live.used >= LIVE_MAX) | (sites->bytes > UINT64_MAX - new->bytes)) {
 		sites->incomplete = true;
 		return;
 	}
 	live = new_live(sites);
-	sites->lives[live] = (struct model_live){ e->bytes, time_ns, e->thread, index };
+	sites->lives[live] = *new;
 	map_set(&sites->live, key, live);
-	change(sites, index, e->bytes, true);
+	change(sites, new->site, new->bytes, true);
+}
+
+void sites_add(struct model_sites *sites, const struct event_alloc *e, uint64_t time_ns)
+{
+	uint32_t index = site_of(sites, e->site);
+	struct model_site *site = &sites->items[index];
+
+	site->allocs++;
+	site->bytes = sum_saturated(site->bytes, e->bytes);
+	hold(sites, live_key(e->pointer, e->kind),
+		&(struct model_live){ e->bytes, time_ns, e->thread, index });
+}
+
+/* Allocated before the trace began: every free is one of it. */
+void sites_hold(struct model_sites *sites, const struct event_held *e)
+{
+	hold(sites, live_key(e->pointer, e->kind),
+		&(struct model_live){ e->bytes, 0, 0, site_of(sites, e->site) });
 }
 
 /*

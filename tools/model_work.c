@@ -272,6 +272,23 @@ void feed_free(struct model *model, const struct event *event)
 	set_level(model, process, device, event->time_ns, e->live_bytes);
 }
 
+/* It was there before the trace began: no work, and no call that this trace could count. */
+void feed_held(struct model *model, const struct event *event)
+{
+	const struct event_held *e = &event->held;
+	struct model_process *process = model_process_of(model, event, e->process);
+	struct model_device *device;
+
+	model_touch(process, event->time_ns);
+	if (!is_charged(e->kind))
+		return;
+	device = model_device_of(process, e->device);
+	device->used |= e->count > 0;
+	if (e->pointer)
+		sites_hold(&process->sites, e);
+	set_level(model, process, device, event->time_ns, e->live_bytes);
+}
+
 void feed_denied(struct model *model, const struct event *event)
 {
 	const struct event_denied *e = &event->denied;

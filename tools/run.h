@@ -170,6 +170,8 @@ int run_report(struct run *run);
 
 /* run_trace.c: tell the trace how its processes ended, and end it. */
 void run_trace_end(struct run *run, struct ledger_list *list);
+/* The same to a trace of all processes of this user that ours joined while they ran. */
+void run_trace_join(const struct run *run, const struct ledger_list *list);
 
 /* run_summary.c: what happened, on stderr. */
 void run_summary(const struct run *run, const struct ledger_list *list);

@@ -327,6 +327,8 @@ int run_report(struct run *run)
 	set_ends(run, &list);
 	if (run->tracing)
 		run_trace_end(run, &list);
+	else
+		run_trace_join(run, &list);
 	sums = run_sum_up(&list);
 	find_used(run, &list);
 	run_summary(run, &list);

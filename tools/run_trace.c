@@ -3,40 +3,12 @@
  */
 #include "run.h"
 
-#include "report_leaks.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-static void emit_end(struct run *run, const struct ledger_file *file)
-{
-	const struct ledger_view *view = &file->view;
-	struct event_process_end event = { .process = file->header->who.process,
-		.how = (uint8_t)(view->how == END_RUNNING ? file->header->ended : view->how),
-		.status = view->how == END_RUNNING ? file->header->status : view->status };
-
-	for (size_t i = 0; i < view->record_count; i++) {
-		if (!report_record_is_live(&view->records[i]))
-			continue;
-		event.live_bytes += view->records[i].bytes;
-		event.live_count++;
-	}
-	for (unsigned d = 0; d < file->header->device_count && d < SLOT_DEVICES; d++)
-		event.denied += file->header->devices[d].denied;
-	session_emit(&run->session, EVENT_process_end, &event);
-}
-
-static void emit_leaks(struct run *run, const struct ledger_file *file)
-{
-	unsigned count;
-	const struct leak_group *groups = report_leak_groups(&file->view, &count);
-
-	for (unsigned i = 0; i < count; i++) {
-		struct event_leak event = { .process = file->header->who.process,
-			.verdict = groups[i].verdict, .kind = groups[i].kind,
-			.device = groups[i].device, .bytes = groups[i].bytes,
-			.count = groups[i].count, .site = groups[i].site };
-
-		session_emit(&run->session, EVENT_leak, &event);
-	}
-}
+#include "box_trace.h"
+#include "trace_end.h"
 
 /* Without its GPUs: of what it did there the trace would show nothing, which is not what happened. */
 static void emit_unrecorded(struct run *run, const struct ledger_file *file)
@@ -66,12 +38,33 @@ void run_trace_end(struct run *run, struct ledger_list *list)
 			continue;
 		if (file->header->trace != TRACE_REGISTERED)
 			emit_unrecorded(run, file);
-		if (file->view.how == END_RUNNING && file->header->ended == END_RUNNING)
-			continue;
-		emit_leaks(run, file);
-		emit_end(run, file);
+		if (!trace_end_is_running(file))
+			trace_end_tell(&run->session, file);
 	}
 	session_stop(&run->session, &run->trace);
 	for (size_t i = 0; i < list->count; i++)
 		list->files[i].view.trace_lost = run->trace.lost;
+}
+
+/* Only of those that are in it: whoever is traced into a session of its own is none. */
+void run_trace_join(const struct run *run, const struct ledger_list *list)
+{
+	const char *own = getenv("CUWARD_TRACE");
+	int file = run->dir[0] && !(own && strcmp(own, "1") == 0) ? box_trace_open(run->dir) : -1;
+	struct box_trace trace;
+	struct session session;
+	bool on = file >= 0 && box_trace_read(file, &trace) && trace.keeper;
+	bool any = false;
+
+	if (file >= 0)
+		close(file);
+	for (size_t i = 0; i < list->count; i++)
+		any |= list->files[i].header->trace == TRACE_REGISTERED;
+	if (!on || !any || !session_join(&session, trace.home, run->libraries))
+		return;
+	for (size_t i = 0; i < list->count; i++)
+		if (list->files[i].header->trace == TRACE_REGISTERED &&
+			!trace_end_is_running(&list->files[i]))
+			trace_end_tell(&session, &list->files[i]);
+	session_part(&session);
 }

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,7 +142,8 @@ static void session_close(struct session *session)
 bool session_start(struct session *session, const char *trace_dir, const char *folder, char *why,
 	size_t why_bytes)
 {
-	struct session_plan plan = {.trace_dir = trace_dir, .folder = folder};
+	struct session_plan plan = {
+		.name = "cuward", .daemon = true, .trace_dir = trace_dir, .folder = folder};
 
 	*session = (struct session){.talk = -1, .events = -1};
 	if (!trace_folder_make(trace_dir, &plan.trace_dir_made, why, why_bytes) ||
@@ -154,6 +157,116 @@ bool session_start(struct session *session, const char *trace_dir, const char *f
 	session_close(session);
 	tree_remove(session->home);
 	return false;
+}
+
+/* ---- sessions that outlive their caller ---- */
+
+bool session_start_lasting(struct session *session, const struct session_lasting *lasting, char *why,
+	size_t why_bytes)
+{
+	struct session_plan plan = {.name = lasting->name, .home = lasting->home,
+		.daemon = lasting->daemon, .lasting = lasting, .trace_dir = lasting->trace_dir,
+		.folder = lasting->folder};
+
+	*session = (struct session){.talk = -1, .events = -1};
+	if (!trace_folder_make(lasting->trace_dir, &plan.trace_dir_made, why, why_bytes))
+		return false;
+	if (keeper_fork(session, &plan))
+		return true;
+	fail(why, why_bytes, "cannot start the trace session in", lasting->trace_dir);
+	session_close(session);
+	return false;
+}
+
+void session_leave(struct session *session)
+{
+	session_close(session);
+}
+
+static void joined_main(const struct session_plan *plan, const struct session *session, int talk)
+{
+	pid_t caller = getppid();
+
+	close(session->talk);
+	close(session->events);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() == caller)
+		emitter_main(plan, talk);
+	_exit(1);
+}
+
+bool session_join(struct session *session, const char *home, const char *folder)
+{
+	static const struct timeval patience = {.tv_sec = ASK_SECONDS};
+	struct session_plan plan = {.name = "", .home = home, .folder = folder, .talk = -1};
+	int talk[2], events[2];
+
+	*session = (struct session){.talk = -1, .events = -1};
+	if (!talk_pair(talk))
+		return false;
+	if (!talk_pair(events)) {
+		close(talk[0]);
+		close(talk[1]);
+		return false;
+	}
+	session->talk = talk[0];
+	session->events = events[0];
+	plan.events = events[1];
+	fflush(NULL);
+	setsockopt(events[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	session->keeper = fork();
+	if (session->keeper == 0)
+		joined_main(&plan, session, talk[1]);
+	close(talk[1]);
+	close(events[1]);
+	if (session->keeper < 0)
+		session_close(session);
+	return session->keeper > 0;
+}
+
+void session_part(struct session *session)
+{
+	struct session_report report;
+
+	if (session->events >= 0)
+		close(session->events);
+	session->events = -1;
+	if (talk_receive(session->talk, &report, ASK_SECONDS * 1000) && report.good)
+		talk_receive(session->talk, &report, ASK_SECONDS * 1000);
+	session_close(session);
+	kill(session->keeper, SIGKILL);
+	waitpid(session->keeper, NULL, 0);
+	session->keeper = 0;
+}
+
+/* A daemon that does not answer must not hold us up: a child asks, and is killed in the end. */
+bool session_ask(const char *home, const char *name, struct session_result *result)
+{
+	struct session_plan plan = {.name = name, .home = home, .talk = -1, .events = -1};
+	struct session_report report = {.good = false};
+	bool answered = false;
+	int talk[2];
+	pid_t child;
+
+	*result = (struct session_result){.lost = 0};
+	if (!talk_pair(talk))
+		return false;
+	fflush(NULL);
+	child = fork();
+	if (child == 0)
+		ask_main(&plan, talk[1]);
+	close(talk[1]);
+	if (child > 0) {
+		answered = talk_receive(talk[0], &report, ASK_SECONDS * 1000);
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	close(talk[0]);
+	if (!answered)
+		snprintf(report.result.warning, sizeof(report.result.warning),
+			"the session daemon does not answer");
+	*result = report.result;
+	return report.good;
 }
 
 bool session_ready(struct session *session, char *why, size_t why_bytes)
@@ -181,8 +294,14 @@ bool session_emit(struct session *session, enum cuward_event which, const void *
 	char message[WIRE_BYTES_MAX];
 	size_t bytes = wire_put(message, sizeof(message), which, event);
 
-	return bytes && session->events >= 0 &&
-		send(session->events, message, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
+	if (!bytes || session->events < 0)
+		return false;
+	if (send(session->events, message, bytes, MSG_NOSIGNAL) == (ssize_t)bytes)
+		return true;
+	/* One that took nothing in time, or is gone, takes nothing any more. */
+	close(session->events);
+	session->events = -1;
+	return false;
 }
 
 /* The keeper's last report; one about the start may come before it. */

@@ -63,4 +63,40 @@ bool session_emit(struct session *session, enum cuward_event which, const void *
  */
 void session_stop(struct session *session, struct session_result *result);
 
+/*
+ * A session that outlives its caller (`cuward trace start`). The keeper ends it when it gets SIGTERM, or
+ * when the daemon is gone. After session_ready(), or its failure, session_leave().
+ */
+struct session_lasting {
+	const char *name;      /* of the LTTng session */
+	const char *trace_dir; /* as of session_start() */
+	const char *folder;
+	const char *home;      /* of the daemon, "" where it is the one that this user finds anyway */
+	bool daemon;           /* start one; else it is there */
+
+	/* Called in the keeper: first of all (false: why); when it records; before its end; last. */
+	bool (*begin)(void *user, char *why, size_t why_bytes);
+	void (*ready)(void *user);
+	void (*ending)(void *user);
+	void (*ended)(void *user, const struct session_result *result);
+	void *user;
+};
+
+bool session_start_lasting(struct session *session, const struct session_lasting *lasting, char *why,
+	size_t why_bytes);
+void session_leave(struct session *session);
+
+/*
+ * Emit into somebody else's session, by session_emit(): a helper registers with its daemon.
+ * session_part() waits until all is out, at most 3 s. False: no process could be started.
+ */
+bool session_join(struct session *session, const char *home, const char *folder);
+void session_part(struct session *session);
+
+/*
+ * Is there a session daemon that answers? What it lost of the session of that name; complete is false
+ * where it has none. At most 3 s. False: the warning says why.
+ */
+bool session_ask(const char *home, const char *name, struct session_result *result);
+
 #endif

@@ -18,10 +18,9 @@
 #if !defined(CUWARD_WITHOUT_LTTNG) && __has_include(<lttng/lttng.h>)
 #include <lttng/lttng.h>
 
-#define SESSION "cuward"
-
 #define CONTROL_CALLS(X) \
 	X(lttng_session_daemon_alive) \
+	X(lttng_list_sessions) \
 	X(lttng_session_descriptor_local_create) \
 	X(lttng_create_session_ext) \
 	X(lttng_create_handle) \
@@ -84,7 +83,7 @@ static const struct channel_plan channels[] = {
 		{"cuward:launch", "cuward:copy", "cuward:sync", "cuward:gpu", "cuward:call"}},
 	{"memory", 4, 8, 256 << 10,
 		{"cuward:alloc", "cuward:free", "cuward:denied", "cuward:context",
-			"cuward:stream"}},
+			"cuward:stream", "cuward:held"}},
 	{"process", 1, 4, 64 << 10, {NULL}},
 };
 #define CHANNELS (sizeof(channels) / sizeof(channels[0]))
@@ -214,7 +213,7 @@ static int control_set_up(const struct session_plan *plan, struct lttng_handle *
 	const char **step)
 {
 	struct lttng_session_descriptor *descriptor =
-		ctl.lttng_session_descriptor_local_create(SESSION, plan->trace_dir);
+		ctl.lttng_session_descriptor_local_create(plan->name, plan->trace_dir);
 	int result;
 
 	*step = "create a trace session";
@@ -223,7 +222,7 @@ static int control_set_up(const struct session_plan *plan, struct lttng_handle *
 	result = ctl.lttng_create_session_ext(descriptor);
 	if (result != LTTNG_OK)
 		return -result;
-	*handle = ctl.lttng_create_handle(SESSION, &domain);
+	*handle = ctl.lttng_create_handle(plan->name, &domain);
 	if (!*handle)
 		return -LTTNG_ERR_NOMEM;
 	*step = "create trace buffers";
@@ -235,7 +234,7 @@ static int control_set_up(const struct session_plan *plan, struct lttng_handle *
 	if (result < 0)
 		return result;
 	*step = "start the trace session";
-	return ctl.lttng_start_tracing(SESSION);
+	return ctl.lttng_start_tracing(plan->name);
 }
 
 /* ---- stop ---- */
@@ -249,7 +248,7 @@ static bool control_drain(const struct session_plan *plan)
 	int64_t now = clock_ms(), deadline = now + STOP_SECONDS * 1000, grown = now, looked = now;
 	uint64_t size = 0;
 
-	while (ctl.lttng_data_pending(SESSION) == 1) {
+	while (ctl.lttng_data_pending(plan->name) == 1) {
 		usleep(2000);
 		now = clock_ms();
 		if (now - looked > 250) {
@@ -286,7 +285,7 @@ static uint64_t control_lost(struct lttng_handle *handle)
 static void control_stop(const struct session_plan *plan, struct lttng_handle *handle, int talk)
 {
 	struct session_report report = {.good = true};
-	int result = ctl.lttng_stop_tracing_no_wait(SESSION);
+	int result = ctl.lttng_stop_tracing_no_wait(plan->name);
 
 	if (result < 0) {
 		talk_bad(talk, "the trace session did not stop: %s", ctl.lttng_strerror(result));
@@ -298,7 +297,7 @@ static void control_stop(const struct session_plan *plan, struct lttng_handle *h
 		snprintf(report.result.warning, sizeof(report.result.warning),
 			"some trace buffers could not be read; a process may have been killed "
 			"while it wrote an event");
-	ctl.lttng_destroy_session_no_wait(SESSION);
+	ctl.lttng_destroy_session_no_wait(plan->name);
 	talk_send(talk, &report);
 }
 
@@ -308,7 +307,7 @@ void control_main(const struct session_plan *plan, int talk)
 	const char *step = "";
 	int result;
 
-	setenv("LTTNG_HOME", plan->home, 1);
+	plan_environment(plan);
 	if (!control_load(talk) || !shm_suffices(talk))
 		_exit(1);
 	while (ctl.lttng_session_daemon_alive() != 1)
@@ -326,7 +325,39 @@ void control_main(const struct session_plan *plan, int talk)
 	_exit(0);
 }
 
+/* Another daemon's session of this name may be gone, and then there is nothing to count. */
+void ask_main(const struct session_plan *plan, int talk)
+{
+	struct session_report report = {.good = true};
+	struct lttng_session *sessions = NULL;
+	int count;
+
+	plan_environment(plan);
+	if (!control_load(talk))
+		_exit(1);
+	if (ctl.lttng_session_daemon_alive() != 1 ||
+		(count = ctl.lttng_list_sessions(&sessions)) < 0) {
+		talk_bad(talk, "no session daemon answers");
+		_exit(1);
+	}
+	for (int i = 0; i < count; i++) {
+		if (strcmp(sessions[i].name, plan->name) != 0)
+			continue;
+		report.result.complete = true;
+		report.result.lost = control_lost(ctl.lttng_create_handle(plan->name, &domain));
+	}
+	talk_send(talk, &report);
+	_exit(0);
+}
+
 #else
+
+void ask_main(const struct session_plan *plan, int talk)
+{
+	(void)plan;
+	talk_bad(talk, "this cuward was built without LTTng, so traces are not available");
+	_exit(1);
+}
 
 void control_main(const struct session_plan *plan, int talk)
 {

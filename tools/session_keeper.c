@@ -30,6 +30,7 @@ struct keeper {
 	struct child control;
 	struct child warmer;
 	struct child emitter;
+	bool begun; /* the daemon's home is ours alone */
 	struct session_report report;
 };
 
@@ -120,8 +121,9 @@ static void daemon_main(const struct session_plan *plan, int talk)
 	char path[64];
 
 	setpgid(0, 0);
-	setenv("LTTNG_HOME", plan->home, 1);
-	setenv("HOME", plan->home, 1);
+	plan_environment(plan);
+	if (plan->home[0])
+		setenv("HOME", plan->home, 1);
 	unsetenv("LD_PRELOAD");
 	execvp(argv[0], argv);
 	for (unsigned i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
@@ -147,7 +149,7 @@ static bool child_ready(struct keeper *keeper, struct child *child)
 	int64_t deadline = clock_ms() + READY_SECONDS * 1000;
 
 	while (!talk_receive(child->talk, &keeper->report, 20)) {
-		if (child_gone(&keeper->daemon, 0)) {
+		if (keeper->daemon.pid > 0 && child_gone(&keeper->daemon, 0)) {
 			keeper->daemon.pid = 0;
 			if (talk_receive(keeper->daemon.talk, &keeper->report, 0))
 				return false;
@@ -163,7 +165,7 @@ static bool keeper_start(struct keeper *keeper)
 {
 	const struct session_plan *plan = keeper->plan;
 
-	if (!child_start(&keeper->daemon, plan, true, daemon_main) ||
+	if ((plan->daemon && !child_start(&keeper->daemon, plan, true, daemon_main)) ||
 		!child_start(&keeper->control, plan, true, control_main))
 		return false;
 	if (!child_ready(keeper, &keeper->control))
@@ -205,20 +207,23 @@ static void keeper_stop(struct keeper *keeper)
 }
 
 /*
- * Asked to end, the daemon takes half a second, for nothing once all is on disk. Its own children
- * end when it does; they become ours then, and we wait so that nothing outlives the command.
+ * Asked to end, the daemon takes half a second, for nothing once all is on disk; but processes that
+ * go on learn so that it is gone, and are there at once when there is another. Its own children end
+ * when it does; they become ours then, and we wait so that nothing outlives the command.
  */
 static void daemon_end(struct keeper *keeper)
 {
 	pid_t group = keeper->daemon.pid;
 	int64_t deadline;
 
-	child_end(&keeper->daemon, keeper->report.result.complete ? SIGKILL : SIGTERM, 1000);
+	if (group <= 0)
+		return;
+	child_end(&keeper->daemon, keeper->report.result.complete && !keeper->plan->lasting ?
+		SIGKILL : SIGTERM, keeper->plan->lasting ? 3000 : 1000);
 	deadline = clock_ms() + 500;
 	while (waitpid(-1, NULL, WNOHANG) >= 0 && clock_ms() < deadline)
 		usleep(500);
-	if (group > 0)
-		kill(-group, SIGKILL);
+	kill(-group, SIGKILL);
 }
 
 /* Whatever was started is ended; the home goes last. */
@@ -228,8 +233,10 @@ static void keeper_clean(struct keeper *keeper)
 	child_end(&keeper->emitter, SIGKILL, 0);
 	child_end(&keeper->control, SIGKILL, 0);
 	daemon_end(keeper);
-	tree_take_over(keeper->plan->home);
-	tree_remove(keeper->plan->home);
+	if (keeper->begun && keeper->plan->daemon && keeper->plan->home[0]) {
+		tree_take_over(keeper->plan->home);
+		tree_remove(keeper->plan->home);
+	}
 	tree_take_over(keeper->plan->trace_dir);
 	keeper->report.result.bytes = tree_size(keeper->plan->trace_dir);
 }
@@ -276,17 +283,67 @@ static void keeper_detach(const struct session_plan *plan)
 	signal(SIGCHLD, SIG_DFL);
 }
 
+/* ---- its life ---- */
+
+/* A session that lasts ends on request, or when what it needs has died. */
+static void await_request(struct keeper *keeper)
+{
+	static const struct timespec second = {.tv_sec = 1};
+	sigset_t request;
+
+	sigemptyset(&request);
+	sigaddset(&request, SIGTERM);
+	sigaddset(&request, SIGINT);
+	while (sigtimedwait(&request, NULL, &second) < 0) {
+		if (keeper->daemon.pid > 0 && child_gone(&keeper->daemon, 0)) {
+			keeper->daemon.pid = 0;
+			return;
+		}
+		if (child_gone(&keeper->control, 0)) {
+			keeper->control.pid = 0;
+			return;
+		}
+	}
+}
+
+static void await_end(struct keeper *keeper)
+{
+	const struct session_lasting *lasting = keeper->plan->lasting;
+
+	if (!lasting) {
+		while (!talk_ended(keeper->plan->talk, 60000))
+			;
+		return;
+	}
+	await_request(keeper);
+	lasting->ending(lasting->user);
+}
+
+static bool keeper_begin(struct keeper *keeper)
+{
+	const struct session_lasting *lasting = keeper->plan->lasting;
+	struct session_result *result = &keeper->report.result;
+
+	if (lasting && !lasting->begin(lasting->user, result->warning, sizeof(result->warning)))
+		return false;
+	keeper->begun = true;
+	if (!keeper_start(keeper))
+		return false;
+	if (lasting)
+		lasting->ready(lasting->user);
+	return true;
+}
+
 void keeper_main(const struct session_plan *plan)
 {
 	struct keeper keeper = {.plan = plan};
 	bool started;
 
 	keeper_detach(plan);
-	started = keeper_start(&keeper);
+	started = keeper_begin(&keeper);
 	if (started) {
 		talk_good(plan->talk);
-		while (!talk_ended(plan->talk, 60000))
-			;
+		await_end(&keeper);
 		keeper_stop(&keeper);
 	} else if (!keeper.report.result.warning[0]) {
 		failed(&keeper, "the trace session could not start its processes");
@@ -296,5 +353,7 @@ void keeper_main(const struct session_plan *plan)
 		trace_discard(plan);
 	keeper.report.last = true;
 	talk_send(plan->talk, &keeper.report);
+	if (started && plan->lasting)
+		plan->lasting->ended(plan->lasting->user, &keeper.report.result);
 	_exit(0);
 }

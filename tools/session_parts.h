@@ -26,7 +26,10 @@ struct session_user {
 
 /* What everybody is told at birth. */
 struct session_plan {
-	const char *home;
+	const char *name; /* of the LTTng session */
+	const char *home; /* of the daemon; "" where it is the one that this user finds anyway */
+	bool daemon;      /* it is ours: started before all others, ended after them */
+	const struct session_lasting *lasting; /* NULL: the session ends when its caller does */
 	const char *trace_dir;
 	bool trace_dir_made; /* by us: it goes again where the session fails to start */
 	const char *folder;
@@ -42,7 +45,7 @@ struct session_report {
 	struct session_result result; /* of a stop; result.warning is why where good is false */
 };
 
-enum { READY_SECONDS = 20, STOP_SECONDS = 5 };
+enum { READY_SECONDS = 20, STOP_SECONDS = 5, ASK_SECONDS = 3 };
 
 /* ---- session_talk.c ---- */
 
@@ -67,8 +70,13 @@ bool user_drop(const struct session_user *user);
 
 /* ---- the processes ---- */
 
+/* Whoever speaks to the daemon or registers with it does this first. */
+void plan_environment(const struct session_plan *plan);
+
 void keeper_main(const struct session_plan *plan) __attribute__((noreturn));
 void control_main(const struct session_plan *plan, int talk) __attribute__((noreturn));
+/* Is there a daemon, and what has it lost of the session of that name? One report. */
+void ask_main(const struct session_plan *plan, int talk) __attribute__((noreturn));
 void warmer_main(const struct session_plan *plan, int talk) __attribute__((noreturn));
 void emitter_main(const struct session_plan *plan, int talk) __attribute__((noreturn));
 

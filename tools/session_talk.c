@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -16,6 +17,12 @@ int64_t clock_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
+}
+
+void plan_environment(const struct session_plan *plan)
+{
+	if (plan->home[0])
+		setenv("LTTNG_HOME", plan->home, 1);
 }
 
 bool talk_pair(int ends[2])

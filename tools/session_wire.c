@@ -146,7 +146,7 @@ static void register_with_daemon(const struct session_plan *plan, int talk)
 	int64_t deadline = clock_ms() + READY_SECONDS * 1000;
 	char why[256] = "";
 
-	setenv("LTTNG_HOME", plan->home, 1);
+	plan_environment(plan);
 	setenv("LTTNG_UST_REGISTER_TIMEOUT", "3000", 1);
 	while (trace_start(plan->folder, why, sizeof(why)) != TRACE_REGISTERED) {
 		if (!trace_ops.enabled || clock_ms() > deadline || talk_ended(talk, 2)) {

@@ -164,6 +164,7 @@ enum cuward_direction {
  * CPU, so it began at (time of event - duration_ns). `result` is the CUresult.
  * `live_bytes`: bytes charged on the device after the event. `site`: see `site`; 0 is unknown.
  * Streams are handles as the driver knows them, 1 the legacy and 2 the per-thread default stream.
+ * `held` is memory that was live when the trace of its process began; pointer 0 sums up many.
  * `correlation` counts launches and copies in a process; joins `launch`/`copy` with `gpu`, whose
  * begin_ns and end_ns are moments of CLOCK_MONOTONIC, the clock of the trace.
  */
@@ -198,7 +199,9 @@ enum cuward_direction {
 	X(site, F(u32, process) F(u32, site) F(str, frames)) \
 	X(leak, F(u32, process) F(u8, verdict) F(u8, kind) F(u8, device) F(u64, bytes) \
 		F(u64, count) F(u32, site)) \
-	X(lost, F(u32, process) F(u64, events) F(str, why))
+	X(lost, F(u32, process) F(u64, events) F(str, why)) \
+	X(held, F(u32, process) F(u16, api) F(u8, kind) F(u8, device) F(u32, site) F(x64, pointer) \
+		F(u64, bytes) F(u64, count) F(u64, live_bytes))
 
 enum cuward_event {
 #define F(type, name)
@@ -223,8 +226,8 @@ CUWARD_EVENTS(X, F)
 #undef X
 #undef F
 
-/* `what` of context and stream events. */
-enum { OBJECT_CREATED, OBJECT_DESTROYED };
+/* `what` of context and stream events; PRESENT: it was there when the trace began. */
+enum { OBJECT_CREATED, OBJECT_DESTROYED, OBJECT_PRESENT };
 
 /* Verdicts; the word is `verdict` of an entry of `leaks` in the JSON report. */
 #define CUWARD_VERDICTS(X) \

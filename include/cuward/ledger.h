@@ -105,10 +105,32 @@ enum trace_state {
 	TRACE_FAILED, /* asked for, but no session took the events */
 };
 
-/* Requests of others to the owner, in `control`. */
+/*
+ * Requests of others to the owner, in `control`: bits, and above them a number that tells two requests
+ * of one kind apart. The owner looks at it in each driver call and notes in control_done what it has
+ * carried out.
+ */
 enum {
-	CONTROL_TRACE = 1u << 0, /* load the trace provider */
+	CONTROL_TRACE = 1u << 0, /* emit trace events */
+	CONTROL_NUMBER = 1u << 8,
 };
+
+/* What came of it. */
+enum trace_answer {
+	ANSWER_NONE,
+	ANSWER_WAITS,       /* the provider is there, no session records its events yet */
+	ANSWER_RECORDED,
+	ANSWER_NO_PROVIDER, /* or no liblttng-ust */
+	ANSWER_NO_SESSION,  /* no session daemon answered, or none of its sessions wants our events */
+	ANSWER_ELSEWHERE,   /* it is traced already, into a session of its own */
+};
+
+/*
+ * While a trace of the whole machine is on there is a file of this name in the folder of shared
+ * state, and whoever keeps the trace holds a lock on it. A line each: control=NUMBER, home=PATH
+ * (LTTNG_HOME of the session daemon; empty: whatever the process has), and what the command reads.
+ */
+#define TRACE_FILE "trace"
 
 struct slot {
 	uint64_t words[SLOT_DEVICES]; /* written by the owner only */
@@ -138,7 +160,9 @@ struct slot {
 	uint32_t waiting_scope;    /* whose limit it waits for: enum cuward_scope */
 	uint32_t reserved_waiting;
 	uint32_t group_gids[SLOT_GROUPS]; /* groups of users whose limit binds it, + 1 */
-	uint8_t reserved[SLOT_BYTES - 1112 - sizeof(struct process_identity) - 568];
+	uint32_t control_done;     /* the last value of `control` that was carried out */
+	uint32_t control_answer;   /* enum trace_answer */
+	uint8_t reserved[SLOT_BYTES - 1112 - sizeof(struct process_identity) - 576];
 };
 
 /* ---- the ledger file ---- */

@@ -1,0 +1,253 @@
+/*
+ * attend.c - begins and ends tracing: as the environment says, or as others ask while we run.
+ */
+#include "attend.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guest.h"
+#include "handler.h"
+#include "log.h"
+#include "names.h"
+#include "settings.h"
+#include "share.h"
+#include "trace.h"
+
+/* So long after the provider was loaded a session may still want its events. */
+#define SESSION_WAIT_NS 8000000000ull
+
+static const uint32_t never, always = 1;
+
+const uint32_t *attention = &never;
+
+static void attend_to(const uint32_t *word)
+{
+	__atomic_store_n(&attention, word, __ATOMIC_RELEASE);
+}
+
+/* ---- where things are ---- */
+
+static void find_provider(char *folder, size_t bytes)
+{
+	Dl_info info;
+	char *slash;
+
+	snprintf(folder, bytes, ".");
+	if (dladdr((void *)attend_open, &info) && info.dli_fname)
+		snprintf(folder, bytes, "%s", info.dli_fname);
+	slash = strrchr(folder, '/');
+	if (slash)
+		*slash = '\0';
+}
+
+/* The trace of the whole machine that is on: its number, 0 for none, and its daemon's home. */
+static uint32_t machine_trace(char *home, size_t bytes)
+{
+	struct flock kept = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char why[256], text[PATH_MAX + 64];
+	int folder = share_folder(why, sizeof(why));
+	int fd = folder < 0 ? -1 :
+		openat(folder, TRACE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	const char *at;
+
+	/* Nobody keeps it: it was left behind by one that is gone. */
+	if (got > 0 && (fcntl(fd, F_OFD_GETLK, &kept) != 0 || kept.l_type == F_UNLCK))
+		got = 0;
+	if (fd >= 0)
+		close(fd);
+	if (folder >= 0)
+		close(folder);
+	text[got > 0 ? got : 0] = '\0';
+	at = strstr(text, "home=");
+	snprintf(home, bytes, "%.*s", at ? (int)strcspn(at + 5, "\n") : 0, at ? at + 5 : "");
+	at = strstr(text, "control=");
+	return at ? strtoul(at + 8, NULL, 10) : 0;
+}
+
+/* ---- events on, events off ---- */
+
+static void note_state(enum trace_state state)
+{
+	guest.header->trace = state;
+	if (guest.slot)
+		__atomic_store_n(&guest.slot->trace, state, __ATOMIC_RELEASE);
+}
+
+static void tell_failure(const char *why)
+{
+	note_state(TRACE_FAILED);
+	guest_find_once(FINDING_TRACE_UNAVAILABLE);
+	log_line(LOG_WARN, "no trace: %s", why);
+}
+
+static void start_by_environment(void)
+{
+	char folder[PATH_MAX];
+	char why[256] = "";
+
+	guest.trace_own = true;
+	find_provider(folder, sizeof(folder));
+	note_state(TRACE_STARTING);
+	if (trace_start(folder, why, sizeof(why)) == TRACE_REGISTERED) {
+		note_state(TRACE_REGISTERED);
+		replay_who();
+	} else {
+		tell_failure(why);
+	}
+}
+
+/* Never a second time in the life of a process; also for one that then finds no session. */
+static bool load_provider(void)
+{
+	char folder[PATH_MAX], home[PATH_MAX];
+	char why[256] = "";
+
+	find_provider(folder, sizeof(folder));
+	machine_trace(home, sizeof(home));
+	trace_use_home(home);
+	note_state(TRACE_STARTING);
+	if (trace_load(folder, why, sizeof(why)))
+		return true;
+	tell_failure(why);
+	return false;
+}
+
+static enum trace_answer begin(void)
+{
+	/* Other threads' launches are told once names are, and memory from the first moment on. */
+	__atomic_store_n(&guest.replaying, true, __ATOMIC_SEQ_CST);
+	if (trace_begin()) {
+		note_state(TRACE_REGISTERED);
+		attend_to(&always);
+		replay_who();
+		names_replay();
+		replay_live();
+		__atomic_store_n(&guest.replaying, false, __ATOMIC_RELEASE);
+		return ANSWER_RECORDED;
+	}
+	__atomic_store_n(&guest.replaying, false, __ATOMIC_RELEASE);
+	if (guest_clock_ns() - guest.trace_waits_ns < SESSION_WAIT_NS)
+		return ANSWER_WAITS;
+	tell_failure("no LTTng session records our events");
+	return ANSWER_NO_SESSION;
+}
+
+/* ANSWER_NONE: not here, not now. */
+static enum trace_answer start(uint32_t asked)
+{
+	if (guest.trace_own)
+		return ANSWER_ELSEWHERE;
+	if (guest.trace_waits_for != asked) {
+		if (!trace_is_loaded() && handler_is_active())
+			return ANSWER_NONE;
+		if (!load_provider())
+			return ANSWER_NO_PROVIDER;
+		guest.trace_waits_for = asked;
+		guest.trace_waits_ns = guest_clock_ns();
+	}
+	return begin();
+}
+
+static void stop(void)
+{
+	if (guest.trace_own || guest.control_done == 0)
+		return;
+	trace_stop();
+	note_state(TRACE_OFF);
+	attend_to(&guest.slot->control);
+}
+
+/* ---- requests ---- */
+
+static void follow(uint32_t asked)
+{
+	enum trace_answer answer = ANSWER_NONE;
+
+	stop();
+	if (asked & CONTROL_TRACE)
+		answer = start(asked);
+	__atomic_store_n(&guest.slot->control_answer, answer, __ATOMIC_RELEASE);
+	if ((asked & CONTROL_TRACE) && (answer == ANSWER_NONE || answer == ANSWER_WAITS))
+		return; /* again in the next call */
+	__atomic_store_n(&guest.control_done, asked, __ATOMIC_RELAXED);
+	__atomic_store_n(&guest.slot->control_done, asked, __ATOMIC_RELEASE);
+}
+
+static __attribute__((noinline, cold)) void follow_once(uint32_t asked)
+{
+	int saved = errno;
+	int cancel;
+
+	if (!lock_try(&guest.control_lock))
+		return;
+	if (asked != guest.control_done) {
+		/* Loading waits for the daemon, and there a thread could be cancelled. */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+		follow(asked);
+		pthread_setcancelstate(cancel, NULL);
+	}
+	lock_give_back(&guest.control_lock);
+	errno = saved;
+}
+
+bool attend_slow(void)
+{
+	uint32_t asked;
+
+	if (!guest.slot || !guest.attached || guest.ended)
+		return trace_on;
+	asked = __atomic_load_n(&guest.slot->control, __ATOMIC_ACQUIRE);
+	if (unlikely(asked != __atomic_load_n(&guest.control_done, __ATOMIC_RELAXED)))
+		follow_once(asked);
+	return trace_on && !__atomic_load_n(&guest.replaying, __ATOMIC_RELAXED);
+}
+
+/* ---- the life of the process ---- */
+
+/* Allocations look here whether the process is attached. */
+void attend_start(void)
+{
+	trace_stop(); /* in a child of the bare fork call it is still on */
+	attend_to(&always);
+}
+
+/*
+ * A trace that began before we had a slot asks through the file. Its end takes the file away and then
+ * the request from all slots: whoever still finds the file afterwards was asked in time.
+ */
+static void ask_ourselves(void)
+{
+	char home[PATH_MAX];
+	uint32_t asked = machine_trace(home, sizeof(home));
+
+	if (!asked)
+		return;
+	__atomic_store_n(&guest.slot->control, asked, __ATOMIC_SEQ_CST);
+	if (machine_trace(home, sizeof(home)) != asked)
+		__atomic_store_n(&guest.slot->control, 0, __ATOMIC_SEQ_CST);
+}
+
+void attend_open(void)
+{
+	if (strcmp(settings_get(SETTING_trace), "1") == 0)
+		start_by_environment();
+	if (guest.slot)
+		ask_ourselves();
+	attend_to(trace_on ? &always : guest.slot ? &guest.slot->control : &never);
+}
+
+/* The slot may soon be another's. */
+void attend_close(void)
+{
+	attend_to(&never);
+	trace_stop();
+}

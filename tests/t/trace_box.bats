@@ -1,0 +1,243 @@
+#!/usr/bin/env bats
+# cuward trace start|stop|status: one trace of all processes of a user, running ones included.
+
+load ../trace/lttng.bash
+
+setup_file() {
+	home=$(mktemp -d /tmp/cwt-XXXXXX)
+	cp -r "$B/cuward" "$B/libcuward.so" "$B/libcuward-lttng.so" "$B/sim" "$home"
+	for app in play late; do
+		"${CC:-cc}" -std=gnu11 -D_GNU_SOURCE -rdynamic -o "$home/$app" "$TOP/tests/apps/$app.c" -ldl -lpthread
+	done
+	mkdir "$home/here"
+	chmod 755 "$home"
+	[ "$(id -u)" != 0 ] || chown -R 65534 "$home"
+	export home
+}
+
+teardown_file() { rm -rf "$home"; }
+
+setup() {
+	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES LTTNG_HOME XDG_RUNTIME_DIR LTTNG_UST_REGISTER_TIMEOUT
+	export HOME=$home CUWARD_DIR=$home/state
+	cd "$home/here"
+	started=()
+	out=$home/here/out
+}
+
+teardown() {
+	kill -9 "${started[@]}" 2>/dev/null || true
+	as_user "$home/cuward" trace stop >/dev/null 2>&1 || true
+	[ -z "${LTTNG_HOME:-}" ] || daemon_end
+	rm -rf "$home/here"/* "$home/state"
+	[ -z "$(daemons)" ]
+}
+
+# Session daemons of ours that still run.
+daemons() { grep -slz "^HOME=$home" /proc/[0-9]*/environ | while read -r file; do
+	tr '\0' ' ' 2>/dev/null <"${file%environ}cmdline" | grep lttng-sessiond; done 2>/dev/null; }
+
+# The user whose processes they are; root's session daemon would be the one of the whole box.
+as_user() {
+	if [ "$(id -u)" = 0 ]; then
+		setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@" 3>&-
+	else
+		"$@" 3>&-
+	fi
+}
+
+cuward() { as_user "$home/cuward" "$@"; }
+
+# guest WORD...: play in the background, under a plain run, until it said `held`; its pid in $pid.
+guest() { program=${program:-play} background "$home/cuward" run -q ${sim:---sim} -- "$home/${program:-play}" "$@"; }
+background() {
+	local said
+	said=$(mktemp "$BATS_TEST_TMPDIR/said-XXXX")
+	as_user "$@" >"$said" 2>&1 &
+	started+=($!)
+	for _ in $(seq 400); do
+		grep -q held "$said" && break
+		sleep 0.05
+	done
+	grep held "$said"
+	pid=$(cuward ps --json | jq '[.processes[].pid] | max')
+}
+
+# The process that keeps the trace: it holds the lock on the file.
+locker() { awk -v inode=":$(stat -c %i "$home/state/trace")$" '$2 == "POSIX" && $6 ~ inode { print $5 }' /proc/locks; }
+
+told() {
+	local answer
+	answer=$(jq -c "$1" <<<"$output")
+	[ "$answer" = "$2" ] || {
+		echo "$1 is $answer, not $2: ${output:0:3000}"
+		return 1
+	}
+}
+
+# state_of PID STATE: what status says of it, within some seconds.
+becomes() {
+	for _ in $(seq 200); do
+		output=$(cuward trace status --json) || true
+		[ "$(jq -r ".guests[] | select(.pid == $1) | .state" <<<"$output")" = "$2" ] && return
+		sleep 0.05
+	done
+	echo "$output"
+	false
+}
+
+@test "a running guest joins; every kernel has its name, the memory is the ledger's" {
+	guest init device 0 alloc 3M alloc 5M host 1M say held launches 20000
+	run -0 cuward trace start -o out --json
+	told '[.active, .daemon, .reached, .unreachable, .dir]' "[true,\"own\",1,0,\"$out\"]"
+	becomes "$pid" recorded
+	used=$(cuward ps --json | jq '[.processes[].devices[].used_bytes] | add')
+	[ "$used" = $((8 << 20)) ]
+	run -0 cuward trace stop
+	[[ ${lines[0]} == "trace in $out" ]]
+	[[ ${lines[1]} == *", 0 events lost" ]]
+	run -0 cuward timeline --json out
+	told '[.processes[] | [.pid, .command, .ended, .devices[0].peak_bytes, .devices[0].final_bytes]]' \
+		"[[$pid,\"play\",\"running\",$used,$used]]"
+	told '[.kernels[] | .name]' '["again"]'
+	told '.kernels[0].launches > 0' true
+	[ "$(count_of out held)" = 4 ]
+	events_of out | grep -q '^cuward:held: .* kind = 0 device = 0 site = [1-9][0-9]* pointer = 0x[0-9A-F]* bytes = 3145728 count = 1 live_bytes = 8388608$'
+	[ "$(count_of out alloc)" = 0 ]
+}
+
+all_kernels='["library_kernel0","library_kernel1","module0_kernel0","module0_kernel1","module0_kernel2","module1_kernel0","module1_kernel1","module1_kernel2","module2_kernel0","module2_kernel1","module2_kernel2","module3_kernel0","module3_kernel1","module3_kernel2"]'
+
+# late_trace: what a trace of late says that began after it had loaded all.
+late_trace() {
+	program=late guest
+	run -0 cuward trace start -o out --json
+	becomes "$pid" recorded
+	as_user touch free
+	for _ in $(seq 200); do
+		used=$(cuward ps --json | jq '[.processes[].devices[].used_bytes] | add')
+		[ "$used" = $((9 << 20)) ] && break
+		sleep 0.05
+	done
+	run -0 cuward trace stop
+	run -0 cuward timeline --json out
+	told '[.processes[].devices[0] | .peak_bytes, .final_bytes]' "[$((10 << 20)),$((9 << 20))]"
+	told '[.kernels[].name] | sort' "$all_kernels"
+	[ "$(count_of out held)" = 6 ]
+	events_of out | grep -q '^cuward:stream: .* what = 2 '
+	events_of out | grep -q '^cuward:context: .* what = 2 '
+	run -0 cuward stats --json out
+}
+
+@test "modules and libraries loaded before: every kernel named, also by a driver that tells no names" {
+	late_trace
+	kill -9 "$pid"
+	rm -rf out free
+	sim=--sim=12.2 late_trace
+	# The guest is not asked any more, and joins the next trace as it joined the first.
+	run -0 cuward trace start -o again
+	becomes "$pid" recorded
+	run -0 cuward trace stop
+	run -0 cuward timeline --json again
+	told '[.kernels[].name] | sort' "$all_kernels"
+	told '[.processes[].devices[0] | .peak_bytes, .final_bytes]' "[$((9 << 20)),$((9 << 20))]"
+}
+
+@test "nothing is loaded in a signal handler" {
+	program=late guest handler
+	run -0 cuward trace start -o out --json
+	told '.guests[0].state' '"later"'
+	[ "$(grep -c liblttng /proc/"$pid"/maps)" = 0 ]
+	kill -USR1 "$pid"
+	becomes "$pid" recorded
+	run -0 cuward trace stop
+	run -0 cuward timeline --json out
+	told '[.kernels[].name] | sort' "$all_kernels"
+}
+
+@test "who cannot be reached is named: idle, stopped, no provider, traced elsewhere" {
+	guest init device 0 alloc 1M say held sleep 60000
+	idle=$pid
+	guest init device 0 alloc 1M say held launches 60000
+	stopped=$pid
+	kill -STOP "$stopped"
+	mkdir bare
+	cp -r "$home"/{cuward,libcuward.so,sim} bare
+	background bare/cuward run -q --sim -- "$home/play" init device 0 say held launches 60000
+	bare=$pid
+	background "$home/cuward" run -q --sim --trace=own -- "$home/play" init device 0 say held launches 60000
+	elsewhere=$pid
+	run -0 cuward trace start -o out
+	becomes "$bare" failed
+	becomes "$elsewhere" failed
+	run -1 cuward trace status --json
+	told '[.reached, .later, .unreachable]' '[0,1,3]'
+	told ".guests[] | select(.pid == $idle) | [.state, .why]" '["later","it has made no CUDA call since, and joins at its next one"]'
+	told ".guests[] | select(.pid == $stopped) | [.state, .why]" '["stopped","it is stopped, and joins at its next CUDA call"]'
+	told ".guests[] | select(.pid == $bare) | .why" '"libcuward-lttng.so or liblttng-ust cannot be loaded into it"'
+	told ".guests[] | select(.pid == $elsewhere) | .why" '"it is traced already, into a session of its own"'
+	run -1 cuward trace status
+	[[ $output == *"  stopped    "*"$stopped  play: it is stopped"* ]]
+	kill -CONT "$stopped"
+	becomes "$stopped" recorded
+}
+
+@test "who starts later is in it, and how it ends; fork, and a guest of the plain preload" {
+	run -0 cuward trace start -o out
+	run -0 cuward run -q --sim -- "$home/play" fork '(' init device 0 alloc 2M launch child free 0 ')' init device 0 alloc 1M wait
+	run -137 cuward run -q --sim -- "$home/play" init device 0 alloc 4M launch killed kill 9
+	LD_PRELOAD=$home/libcuward.so LD_LIBRARY_PATH=$home/sim run -0 as_user "$home/play" init device 0 alloc 8M launch preloaded free 0
+	run -0 cuward trace stop
+	run cuward timeline --json out
+	told '[.processes[] | [.ended, .devices[0].peak_bytes]] | sort' \
+		"[[\"exit\",$((1 << 20))],[\"exit\",$((2 << 20))],[\"signal\",$((4 << 20))],[\"unknown\",$((8 << 20))]]"
+	told '[.kernels[].name] | sort' '["child","killed","preloaded"]'
+	run -0 cuward trace status
+	[ "$output" = "no trace is on" ]
+	run -1 cuward trace stop
+	[ "$output" = "cuward: trace stop: no trace is on" ]
+}
+
+@test "the user's own session daemon is used, and left as it was" {
+	daemon_start
+	HOME=$LTTNG_HOME as_user lttng -q create other --output="$LTTNG_HOME/other"
+	guest init device 0 alloc 1M say held launches 60000
+	run -0 cuward trace start -o out --json
+	told '[.daemon, .home]' "[\"existing\",\"$LTTNG_HOME\"]"
+	becomes "$pid" recorded
+	run -1 cuward trace start -o twice
+	[[ $output == *"a trace is on already"* ]]
+	run -0 cuward trace stop
+	# It is destroyed without waiting for that.
+	for _ in $(seq 100); do
+		sessions=$(as_daemon lttng list | grep -o '[0-9]) .*')
+		[ "$sessions" = "1) other [inactive]" ] && break
+		sleep 0.05
+	done
+	[ "$sessions" = "1) other [inactive]" ]
+	kill -0 "$daemon"
+	run -0 cuward timeline --json out
+	told '[.kernels[].name]' '["again"]'
+}
+
+@test "a keeper that was killed takes its daemon along; stop cleans up" {
+	guest init device 0 alloc 1M say held launches 60000
+	run -0 cuward trace start -o out
+	becomes "$pid" recorded
+	kill -9 "$(locker)"
+	for _ in $(seq 100); do
+		[ -z "$(daemons)" ] && break
+		sleep 0.05
+	done
+	[ -z "$(daemons)" ]
+	run -0 cuward trace status
+	[ "$output" = "no trace is on" ]
+	run -1 cuward trace stop
+	[[ $output == *"its keeper is gone; the trace may be cut"* ]]
+	[ ! -e "$home/state/trace" ]
+	run -0 cuward trace start -o again
+	becomes "$pid" recorded
+	run -0 cuward trace stop
+	run -0 cuward timeline --json again
+	told '[.kernels[].name]' '["again"]'
+}
