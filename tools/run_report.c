@@ -196,7 +196,8 @@ static void put_trace(struct json *json, const struct run *run, const struct run
 		json_string(json, "dir", run->trace_dir);
 		json_bytes(json, "lost", run->trace.complete ? run->trace.lost : BYTES_NONE);
 		json_number(json, "unrecorded_processes", sums->unrecorded);
-		json_number(json, "bytes", run->trace.bytes);
+		json_bytes(json, "bytes",
+			session_is_remote(run->trace_dir) ? BYTES_NONE : run->trace.bytes);
 		json_bool(json, "complete", run->trace.complete);
 	} else {
 		json_null(json, "dir");
@@ -308,7 +309,7 @@ static bool write_documents(const struct run *run, const struct ledger_list *lis
 
 	if (pattern && report_file_name(name, pattern, &writer) == 0)
 		fine = write_document(run, name, list, sums);
-	if (!run->tracing)
+	if (!run->tracing || session_is_remote(run->trace_dir))
 		return fine;
 	/* The analyser believes this more than it believes the trace. */
 	snprintf(beside, sizeof(beside), "%s/report.json", run->trace_dir);

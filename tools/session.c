@@ -48,10 +48,17 @@ static bool make_folders(const char *path, bool *made)
 	return true;
 }
 
+bool session_is_remote(const char *trace_dir)
+{
+	return strncmp(trace_dir, "net://", 6) == 0 || strncmp(trace_dir, "net6://", 7) == 0;
+}
+
 static bool trace_folder_make(const char *trace_dir, bool *made, char *why, size_t why_bytes)
 {
 	char inside[4096];
 
+	if (session_is_remote(trace_dir))
+		return true;
 	if (!make_folders(trace_dir, made))
 		return fail(why, why_bytes, "cannot make the trace directory", trace_dir);
 	snprintf(inside, sizeof(inside), "%s/ust", trace_dir);
@@ -67,7 +74,8 @@ static bool trace_folder_make(const char *trace_dir, bool *made, char *why, size
 /* tree_take_over() undoes it. */
 static bool trace_folder_lend(const char *trace_dir, const struct session_user *user)
 {
-	return !user->drop || user->reach || chown(trace_dir, USER_NOBODY, -1) == 0;
+	return !user->drop || user->reach || session_is_remote(trace_dir) ||
+		chown(trace_dir, USER_NOBODY, -1) == 0;
 }
 
 /* Short, for the daemon puts sockets into it, and their paths must fit 108 bytes. */
@@ -142,9 +150,12 @@ static void session_close(struct session *session)
 bool session_start(struct session *session, const char *trace_dir, const char *folder, char *why,
 	size_t why_bytes)
 {
+	char name[32];
 	struct session_plan plan = {
-		.name = "cuward", .daemon = true, .trace_dir = trace_dir, .folder = folder};
+		.name = name, .daemon = true, .trace_dir = trace_dir, .folder = folder};
 
+	/* A relay daemon keeps the sessions of a machine apart by their names, and by the second. */
+	snprintf(name, sizeof(name), "cuward-%d", (int)getpid());
 	*session = (struct session){.talk = -1, .events = -1};
 	if (!trace_folder_make(trace_dir, &plan.trace_dir_made, why, why_bytes) ||
 		!home_make(session->home, sizeof(session->home), &plan.user, why, why_bytes))

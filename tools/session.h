@@ -36,13 +36,17 @@ struct session {
 
 struct session_result {
 	uint64_t lost;     /* events LTTng discarded */
-	uint64_t bytes;    /* size of the trace on disk */
+	uint64_t bytes;    /* size of the trace on disk; 0 where it is not here */
 	bool complete;     /* the trace is whole: stopped and flushed in time */
 	char warning[512]; /* a sentence, empty if all went well */
 };
 
+/* net://HOST[:PORT[:PORT]]: the trace goes to a relay daemon there, and nothing of it is here. */
+bool session_is_remote(const char *trace_dir);
+
 /*
- * Begin. trace_dir is an absolute path, made if it is missing; folder holds libcuward-lttng.so.
+ * Begin. trace_dir is an absolute path, made if it is missing, or remote; folder holds
+ * libcuward-lttng.so.
  * False: why is one sentence; nothing is left behind. The caller exits with EXIT_CUWARD.
  */
 bool session_start(struct session *session, const char *trace_dir, const char *folder, char *why,

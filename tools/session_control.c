@@ -22,6 +22,7 @@
 	X(lttng_session_daemon_alive) \
 	X(lttng_list_sessions) \
 	X(lttng_session_descriptor_local_create) \
+	X(lttng_session_descriptor_network_create) \
 	X(lttng_create_session_ext) \
 	X(lttng_create_handle) \
 	X(lttng_channel_create) \
@@ -208,12 +209,19 @@ static int channels_add(struct lttng_handle *handle)
 	return result;
 }
 
+/* Both ports are in the one URL. */
+static struct lttng_session_descriptor *describe(const struct session_plan *plan)
+{
+	if (session_is_remote(plan->trace_dir))
+		return ctl.lttng_session_descriptor_network_create(plan->name, plan->trace_dir, NULL);
+	return ctl.lttng_session_descriptor_local_create(plan->name, plan->trace_dir);
+}
+
 /* 0 or a negative LTTng error code; what it was doing then is in *step. */
 static int control_set_up(const struct session_plan *plan, struct lttng_handle **handle,
 	const char **step)
 {
-	struct lttng_session_descriptor *descriptor =
-		ctl.lttng_session_descriptor_local_create(plan->name, plan->trace_dir);
+	struct lttng_session_descriptor *descriptor = describe(plan);
 	int result;
 
 	*step = "create a trace session";
@@ -245,6 +253,7 @@ static int control_set_up(const struct session_plan *plan, struct lttng_handle *
  */
 static bool control_drain(const struct session_plan *plan)
 {
+	bool remote = session_is_remote(plan->trace_dir); /* we do not see it grow */
 	int64_t now = clock_ms(), deadline = now + STOP_SECONDS * 1000, grown = now, looked = now;
 	uint64_t size = 0;
 
@@ -259,7 +268,7 @@ static bool control_drain(const struct session_plan *plan)
 				grown = now;
 			size = size_now;
 		}
-		if (now > deadline || now - grown > 1000)
+		if (now > deadline || (!remote && now - grown > 1000))
 			return false;
 	}
 	return true;

@@ -237,6 +237,8 @@ static void keeper_clean(struct keeper *keeper)
 		tree_take_over(keeper->plan->home);
 		tree_remove(keeper->plan->home);
 	}
+	if (session_is_remote(keeper->plan->trace_dir))
+		return;
 	tree_take_over(keeper->plan->trace_dir);
 	keeper->report.result.bytes = tree_size(keeper->plan->trace_dir);
 }
@@ -261,6 +263,8 @@ static void trace_discard(const struct session_plan *plan)
 {
 	char inside[4096];
 
+	if (session_is_remote(plan->trace_dir))
+		return;
 	snprintf(inside, sizeof(inside), "%s/ust", plan->trace_dir);
 	tree_remove(inside);
 	if (plan->trace_dir_made)

@@ -90,6 +90,12 @@ static json_t *trace_json(const struct box_trace *trace, bool active)
 	return all;
 }
 
+static void set_bytes(json_t *all, const struct box_trace *trace, uint64_t bytes)
+{
+	json_object_set_new(all, "bytes", session_is_remote(trace->dir) ? json_null() :
+		json_integer((json_int_t)bytes));
+}
+
 static void dump(FILE *out, json_t *all)
 {
 	json_dumpf(all, out, JSON_INDENT(1));
@@ -102,7 +108,7 @@ static void show_json(FILE *out, const struct box_trace *trace, const struct fac
 {
 	json_t *all = trace_json(trace, true);
 
-	set_number(all, "bytes", facts->bytes);
+	set_bytes(all, trace, facts->bytes);
 	json_object_set_new(all, "lost_events", facts->answered ?
 		json_integer((json_int_t)facts->lost) : json_null());
 	if (facts->warning[0])
@@ -123,15 +129,24 @@ static void put_path(FILE *out, const char *before, const char *path)
 	fputc('\n', out);
 }
 
+static const char *size_of(const struct box_trace *trace, uint64_t bytes)
+{
+	static char text[64];
+
+	snprintf(text, sizeof(text), "%s%s", session_is_remote(trace->dir) ? "nothing of it" :
+		format_bytes(bytes), session_is_remote(trace->dir) ? " is here" : " on disk");
+	return text;
+}
+
 static void show_text(FILE *out, const struct box_trace *trace, const struct facts *facts,
 	const struct box *box)
 {
 	const char *why;
 
 	put_path(out, "trace in ", trace->dir);
-	fprintf(out, "session %s of %s, since %s; %s on disk, ", trace->name,
+	fprintf(out, "session %s of %s, since %s; %s, ", trace->name,
 		trace->own_daemon ? "a session daemon of its own" : "your session daemon",
-		format_moment(trace->start_ns), format_bytes(facts->bytes));
+		format_moment(trace->start_ns), size_of(trace, facts->bytes));
 	if (facts->answered)
 		fprintf(out, "%llu events lost\n", (unsigned long long)facts->lost);
 	else
@@ -174,14 +189,14 @@ void trace_show_end(FILE *out, const struct box_trace *trace, bool json)
 	if (!json) {
 		put_path(out, "trace in ", trace->dir);
 		if (trace->ended)
-			fprintf(out, "%s, %llu events lost\n", format_bytes(trace->bytes),
+			fprintf(out, "%s, %llu events lost\n", size_of(trace, trace->bytes),
 				(unsigned long long)trace->lost);
 		if (trace->warning[0])
 			fprintf(out, "%s\n", trace->warning);
 		return;
 	}
 	all = trace_json(trace, false);
-	set_number(all, "bytes", trace->bytes);
+	set_bytes(all, trace, trace->bytes);
 	json_object_set_new(all, "lost_events", trace->ended ?
 		json_integer((json_int_t)trace->lost) : json_null());
 	json_object_set_new(all, "complete", json_boolean(trace->complete));

@@ -95,7 +95,7 @@ becomes() {
 	[ "$used" = $((8 << 20)) ]
 	run -0 cuward trace stop
 	[[ ${lines[0]} == "trace in $out" ]]
-	[[ ${lines[1]} == *", 0 events lost" ]]
+	[[ ${lines[1]} == *" on disk, 0 events lost" ]]
 	run -0 cuward timeline --json out
 	told '[.processes[] | [.pid, .command, .ended, .devices[0].peak_bytes, .devices[0].final_bytes]]' \
 		"[[$pid,\"play\",\"running\",$used,$used]]"
