@@ -18,6 +18,16 @@
 
 /* The names in the bodies carry a prefix: parameters of driver calls are called anything. */
 
+/* A call that is jumped to leaves nothing behind: it may be the last before a fork. True: traced. */
+static bool jumped_to(enum call call)
+{
+	struct thread *thread = guest_thread();
+
+	thread->counts->calls[call].count++;
+	thread->call = thread_idle();
+	return trace_on;
+}
+
 /*
  * The first call of a thread or of a forked child, a call of the driver inside one of ours, or
  * cuward switched off. Apart from the entry, so that its arguments stay where they are there.
@@ -27,6 +37,8 @@
 	{ \
 		if (guest_nested(__builtin_dwarf_cfa()) || !guest_enter()) \
 			return real.name args; \
+		if (call_jumps(CALL_##name) && !kernel_wipes) \
+			return (jumped_to(CALL_##name) ? on_##name : real.name) args; \
 		return name args; \
 	}
 DRIVER_CALLS(X)
@@ -54,7 +66,7 @@ DRIVER_CALLS(X)
 		cw_thread->call = THREAD_CALL(CALL_##name); \
 		cw_thread->counts->calls[CALL_##name].count++; \
 		cw_result = on_##name args; \
-		cw_thread->call = THREAD_IDLE; \
+		cw_thread->call = thread_idle(); \
 		if (unlikely(cw_result != CUDA_SUCCESS)) \
 			cw_thread->counts->calls[CALL_##name].errors++; \
 		return cw_result; \

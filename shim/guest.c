@@ -122,7 +122,7 @@ static void forget(void)
 	lookup_forget();
 }
 
-/* A kernel that wipes on fork has done this already. */
+/* Where the kernel wipes this is done already. */
 static void in_forked_child(void)
 {
 	attend_close();
@@ -229,6 +229,30 @@ static struct thread *thread_locked(uint32_t tid)
 	return thread;
 }
 
+/*
+ * Where a fork does not wipe: still the process of before? A child that was made without handlers
+ * forgets here. NULL: this thread has no place in the books. (A child of vfork would forget for its
+ * parent: it may not call anything.)
+ */
+static __attribute__((noinline)) struct thread *look_again(void)
+{
+	static uint32_t forgetting; /* not wiped either: nobody held it when the child was made */
+	uint32_t pid = getpid();
+	struct thread *thread;
+
+	if (guest.pid && guest.pid != pid) {
+		lock_take(&forgetting);
+		if (guest.pid && guest.pid != pid)
+			in_forked_child();
+		lock_give_back(&forgetting);
+	}
+	thread = guest_thread();
+	if (!thread || thread < guest.threads || thread >= guest.threads + guest.thread_count)
+		return NULL;
+	thread->call = THREAD_IDLE;
+	return thread;
+}
+
 struct thread *guest_enter(void)
 {
 	struct thread *thread = guest_thread();
@@ -236,7 +260,9 @@ struct thread *guest_enter(void)
 
 	if (thread && thread->call == THREAD_IDLE)
 		return thread;
-	thread = NULL;
+	thread = likely(kernel_wipes) ? NULL : look_again();
+	if (thread)
+		return thread;
 	settings_read();
 	if (settings_get(SETTING_disable)[0] == '1') {
 		driver_find();

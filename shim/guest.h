@@ -16,6 +16,7 @@
 #include "cuward/ledger.h"
 #include "driver.h"
 #include "group.h"
+#include "kernel.h"
 #include "ledger.h"
 #include "lock.h"
 #include "policy.h"
@@ -23,6 +24,12 @@
 /* `call` of a thread; 0 is one whose memory was wiped by a fork: it must start again. */
 #define THREAD_IDLE 1u
 #define THREAD_CALL(call) ((call) + 2u)
+
+/* What it is between calls: where a fork does not wipe, always as after one. */
+hot uint32_t thread_idle(void)
+{
+	return __atomic_load_n(&kernel_wipes, __ATOMIC_RELAXED) ? THREAD_IDLE : 0;
+}
 
 /* One thread that calls CUDA. */
 struct thread {
@@ -160,7 +167,7 @@ static inline bool guest_nested(const void *frame)
 	struct thread *thread = guest_thread();
 
 	if (guest_in_call() && guest_call_is_over(thread, frame))
-		thread->call = THREAD_IDLE;
+		thread->call = thread_idle();
 	return guest_in_call();
 }
 

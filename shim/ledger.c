@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "driver_calls.h"
+#include "kernel.h"
 #include "lock.h"
 #include "report.h"
 #include "share.h"
@@ -478,6 +479,7 @@ void ledger_view(struct ledger_view *view)
 
 void ledger_forget(void)
 {
+	kernel_unmap_in_child(ledger.base, ledger.mapped_bytes);
 	memset(&ledger, 0, sizeof(ledger));
 	index_forget();
 }

@@ -19,13 +19,11 @@
 #include <unistd.h>
 
 #include "admin_dir.h"
+#include "kernel.h"
 #include "log.h"
 #include "lock.h"
 #include "settings.h"
 
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
 #ifndef F_OFD_SETLK
 #define F_OFD_SETLK 37
 #endif
@@ -118,7 +116,7 @@ void *share_private_large(size_t bytes)
 
 void share_wipe_on_fork(void *memory, size_t bytes)
 {
-	madvise(memory, bytes, MADV_WIPEONFORK);
+	kernel_wipe_on_fork(memory, bytes);
 }
 
 static int allocate(int fd, uint64_t offset, uint64_t bytes)
@@ -593,5 +591,6 @@ void share_give_back_slot(void)
 
 void share_forget(void)
 {
+	kernel_unmap_in_child(share.header, SLOTS_BYTES);
 	memset(&share, 0, sizeof(share));
 }

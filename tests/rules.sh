@@ -20,8 +20,8 @@ rule() {
 
 rule "lttng headers only in shim/provider and session_control.c" \
 	sh -c "grep -rlE '#include.*lttng/' shim tools --include=*.[ch] --exclude-dir=provider | grep -v tools/session_control.c"
-rule "sys/mman.h in shim only in share.c, ledger.c, index.c and bypass.c" \
-	sh -c "grep -l 'sys/mman.h' shim/*.[ch] | grep -vE 'shim/(share|ledger|index|bypass)\.c'"
+rule "sys/mman.h in shim only in share.c, ledger.c, index.c, kernel.c and bypass.c" \
+	sh -c "grep -l 'sys/mman.h' shim/*.[ch] | grep -vE 'shim/(share|ledger|index|kernel|bypass)\.c'"
 rule "WHOLE_PAGES is of a type, or its neighbours are wiped too" \
 	grep -nE '[a-z_] WHOLE_PAGES;' shim/*.[ch]
 rule "the format of traces is known to ctf*.c and tsdl*.c alone" \

@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # The shim, the simulated driver and the unit tests for aarch64, built across and emulated.
 #
-# The emulator does not wipe memory on fork although it says so, and has no process_vm_readv: what needs
-# those is not played here. It walks the pages of a mapping one by one, so addresses are kept few.
+# The emulator does not wipe memory on fork although it says so, which is noticed, and has no
+# process_vm_readv: what needs that is not played here. It walks the pages of a mapping one by one, so
+# addresses are kept few.
 # beside: an emulator.
 
 load guest
@@ -15,7 +16,7 @@ setup_file() {
 	export NATIVE=$B CROSS=$TOP/build/aarch64
 	local cmocka=$TOP/build/aarch64-cmocka/unpacked/usr units= app
 	[ ! -d "$cmocka" ] || units=$(cd "$TOP" && echo tests/unit/test_*.c)
-	for app in host lookups lookups_linked routes versions quota play ways jump threads; do
+	for app in forked host lookups lookups_linked routes versions quota play ways jump threads; do
 		set -- "$@" build/aarch64/apps/$app
 	done
 	for app in $units; do
@@ -161,6 +162,17 @@ normal() {
 			diff crossed <(jq '.processes[0] | [.devices, .memory, .objects, .findings, .calls]' r.json)
 		done
 	done
+}
+
+@test "forked children count for themselves, whoever wipes their memory" {
+	unset CUWARD_SIM_TRUTH # it keeps no books for a child by clone
+	export CUWARD_MEMORY=4M CUWARD_SIM_POISON_FORK=0
+	for how in fork clone "clone launch"; do
+		guest 0 "$apps/forked" $how
+		[ "$output" = "parent 0, child 0 2, parent 0 2" ] || { echo "$how: $output"; false; }
+		ask '[.memory.device.allocs, .devices[0].used_bytes, .devices[0].denied]' "[2,$((4 * MiB)),1]"
+	done
+	rm -r state # the children by clone end without a word
 }
 
 @test "threads, and handlers that jump out of a call or call inside it" {

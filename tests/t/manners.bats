@@ -135,7 +135,33 @@ habit() {
 @test "forks while threads are inside calls; a sampling profiler" {
 	habit forks
 	habit profiler
-	CUWARD_SIM_POISON_FORK=0 habit children
+	# The simulated driver keeps no books for a child by clone.
+	CUWARD_SIM_TRUTH='' CUWARD_SIM_POISON_FORK=0 habit children
+}
+
+# children_count: whatever child there was, each has its own books, and the parent's are its own.
+children_count() {
+	local how
+	for how in fork clone "fork launch" "clone launch"; do
+		CUWARD_SIM_POISON_FORK=0 guest 0 "$apps/forked" $how
+		[ "$output" = "parent 0, child 0 2, parent 0 2" ] || { echo "$how: $output"; false; }
+		ask '[.memory.device.allocs, .devices[0].used_bytes, .devices[0].denied]' "[2,$((4 * MiB)),1]"
+	done
+}
+
+@test "kernels that do not wipe a forked child's memory, or only say so" {
+	unset CUWARD_SIM_TRUTH # it keeps no books for a child by clone
+	children_count
+	"$CC" -shared -fPIC -D_GNU_SOURCE -o agrees.so "$TOP/tests/apps/plugins/agrees.c"
+	shim="$PWD/agrees.so $shim"
+	for KERNEL_OLD in '' 1; do
+		export KERNEL_OLD
+		[ -n "$KERNEL_OLD" ] || unset KERNEL_OLD
+		children_count
+		habit children
+		habit forks
+		CUWARD_SIM_POISON_FORK=0 habit children
+	done
 }
 
 @test "all memory locked" {
