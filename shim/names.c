@@ -43,10 +43,16 @@ static struct names {
 static struct place *place_of(uint64_t handle)
 {
 	uint32_t i = ((handle >> 4) + (handle >> 20) * 0x9e3779b1u) % PLACES;
+	uint64_t there;
 
-	while (names.table[i].handle && names.table[i].handle != handle)
+	while ((there = __atomic_load_n(&names.table[i].handle, __ATOMIC_ACQUIRE)) && there != handle)
 		i = (i + 1) % PLACES;
 	return &names.table[i];
+}
+
+static const char *name_of(const struct place *place)
+{
+	return __atomic_load_n(&place->name, __ATOMIC_RELAXED);
 }
 
 static const struct place *find(uint64_t handle)
@@ -110,7 +116,8 @@ static void leave_owner(struct place *place)
 		at = &names.table[*at - 1].next;
 	if (at && *at)
 		*at = place->next;
-	place->owner = place->next = 0;
+	place->next = 0;
+	__atomic_store_n(&place->owner, 0, __ATOMIC_RELAXED);
 }
 
 static void set_owner(struct place *place, uint64_t handle)
@@ -178,7 +185,7 @@ void names_define(uint64_t handle, const char *name, uint64_t owner)
 {
 	const struct place *place = find(handle);
 
-	if (!place || owner_of(place) != owner || strcmp(place->name, name) != 0)
+	if (!place || owner_of(place) != owner || strcmp(name_of(place), name) != 0)
 		define(handle, name, owner);
 }
 
@@ -187,7 +194,7 @@ void names_alias(uint64_t handle, uint64_t known)
 	const struct place *place = find(known);
 
 	if (place)
-		names_define(handle, place->name, owner_of(place));
+		names_define(handle, name_of(place), owner_of(place));
 }
 
 void names_unload(uint64_t owner)
@@ -256,7 +263,7 @@ uint32_t names_of(uint64_t handle)
 {
 	const struct place *place = find(handle);
 
-	return likely(place) ? place->function : ask_driver(handle);
+	return likely(place) ? __atomic_load_n(&place->function, __ATOMIC_RELAXED) : ask_driver(handle);
 }
 
 void names_replay(void)
@@ -266,7 +273,7 @@ void names_replay(void)
 		uint32_t function = __atomic_load_n(&place->function, __ATOMIC_ACQUIRE);
 
 		if (function)
-			tell(function, place->name);
+			tell(function, name_of(place));
 	}
 }
 

@@ -209,8 +209,8 @@ enum trace_state trace_start(const char *folder, char *why, unsigned why_bytes)
 		return TRACE_FAILED;
 	if (trace_begin())
 		return TRACE_REGISTERED;
-	snprintf(why, why_bytes, "no LTTng session records our events: no session daemon, or no session "
-		"with cuward:* enabled");
+	snprintf(why, why_bytes, "no LTTng session records our events: no session daemon, no session "
+		"with cuward:* enabled, or no shared memory for its buffers");
 	return TRACE_FAILED;
 }
 

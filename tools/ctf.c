@@ -302,6 +302,7 @@ static struct ctf *open_all(const struct ctf_dirs *dirs, const struct event_rang
 		ctf->range = *range;
 	for (size_t i = 0; i < dirs->count; i++)
 		add_trace(ctf, &dirs->items[i]);
+	ctf->source.facts.streamless = dirs->count && !ctf->stream_count;
 	look_ahead(ctf);
 	ctf->heap = need_zeroed(ctf->stream_count, sizeof(*ctf->heap));
 	for (size_t i = 0; i < ctf->stream_count; i++)

@@ -142,6 +142,7 @@ void trace_facts_add(struct trace_facts *sum, struct trace_facts *one)
 	sum->copies += one->copies;
 	sum->warnings += one->warnings;
 	sum->discarded_unknown |= one->discarded_unknown;
+	sum->streamless |= one->streamless;
 	sum->damaged |= one->damaged;
 	trace_facts_free(one);
 }

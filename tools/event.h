@@ -97,6 +97,7 @@ struct trace_facts {
 	size_t loss_count, loss_capacity;
 	uint64_t copies; /* packets that lie in several files, and were read once */
 	unsigned warnings;
+	bool streamless; /* metadata and not one stream: its buffers never were */
 	bool damaged; /* the input ended before its end, or could not be read in part */
 };
 

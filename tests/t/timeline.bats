@@ -108,7 +108,8 @@ expect() {
 	make_ctf "$tmp/none.events" "$tmp/metadata"
 	make_ctf "$tmp/none.events" "$tmp/foreign" --foreign 728
 	expect 3 "the folder is empty" "$tmp/empty"
-	expect 1 "the trace holds no events" "$tmp/metadata"
+	expect 1 "the trace holds no events: 0 events in 0 streams; a program came, and its buffers could not be allocated" \
+		"$tmp/metadata"
 	expect 5 "without events of cuward; 728 of other providers" "$tmp/foreign"
 	expect 2 "this folder holds no trace" "$tmp/other"
 	expect 2 "not a trace" "$tmp/other/file"

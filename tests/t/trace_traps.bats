@@ -79,6 +79,31 @@ guest() {
 	[[ $output == *" events of $LTTNG_HOME/trace/ust/uid/"*"/c_"* ]]
 }
 
+@test "buffers that find no shared memory: not an empty summary, but why" {
+	[ "$(id -u)" = 0 ] || skip "mounting needs root"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	record_in_small() { # by way of a session's own path
+		mount -t tmpfs -o size=256k,mode=777 none "$tmp/small" && daemon_start &&
+			as_daemon lttng -q create test --output="$trace" --shm-path="$tmp/small" &&
+			as_daemon lttng -q enable-channel -u -s test --buffers-uid --num-subbuf 4 --subbuf-size 1M c &&
+			as_daemon lttng -q enable-event -u -s test -c c 'cuward:*' && as_daemon lttng -q start test &&
+			CUWARD_LOG=warn guest init device 0 alloc 1M free 0 && daemon_stop_recording
+		status=$?
+		daemon_end
+		return $status
+	}
+	export -f record_in_small as_daemon daemon_start daemon_stop_recording daemon_end guest
+	mkdir -m 777 "$tmp/small" "$trace"
+	export tmp trace BATS_FILE_TMPDIR B
+	chmod -R go+rX "$BATS_TEST_TMPDIR" "$BATS_RUN_TMPDIR"
+	run -0 unshare -m bash -c record_in_small
+	[[ $output == *"cuward: no trace: no LTTng session records our events: "*"no shared memory for its buffers"* ]]
+	run -1 timeline "$trace"
+	[[ $output == *"0 events in 0 streams; a program came, and its buffers could not be allocated"* ]]
+	run -1 timeline --json "$trace"
+	[[ $output == *"0 events in 0 streams"* ]]
+}
+
 @test "two processes of one pid in two pid namespaces stay apart" {
 	unshare -p -f true 2>/dev/null || skip "no pid namespaces here"
 	traced sh -c 'unshare -p -f sh -c "\"$1\" init device 0 alloc 1M free 0; :" x "$1" &
