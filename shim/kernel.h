@@ -17,7 +17,7 @@ extern bool kernel_wipes;
 /* Zero this page-aligned memory in any forked child, however it was forked. */
 void kernel_wipe_on_fork(void *memory, size_t bytes);
 
-/* In a forked child: be rid of a mapping that was not to be there. It is not, where advice is followed. */
+/* In a forked child: be rid of a mapping that should not be there, where advice is not followed. */
 void kernel_unmap_in_child(void *memory, size_t bytes);
 
 #endif
