@@ -215,6 +215,7 @@ faulty() { # CODE: a program that does it in main
 		int cuMemHostRegister_v2(void *, unsigned long, unsigned), cuMemHostUnregister(void *);
 		int cuMemAddressReserve(unsigned long *, unsigned long, unsigned long, unsigned long, unsigned long);
 		int cuMemPoolCreate(void **, void *), cuMemPoolDestroy(void *), cuStreamSynchronize(void *);
+		int cuMemAllocAsync(unsigned long *, unsigned long, void *);
 		int cuMemAllocFromPoolAsync(unsigned long *, unsigned long, void *, void *), cuMemFreeAsync(unsigned long, void *);
 		void *aligned_alloc(unsigned long, unsigned long), free(void *);
 		unsigned long p;
@@ -285,6 +286,7 @@ cases() {
 		ask '.leaks' '[]'
 		ask '.complete' true
 		ask '[.findings[].code | select(. == "free-after-shutdown")] | length' "$([ -n "$order" ]; echo $?)"
+		[ -n "$order" ] || cases '[["free-after-shutdown",1,[[1,"end","main"]]]]'
 	done
 }
 
@@ -293,6 +295,10 @@ cases() {
 	cases '[["context-reclaimed",1,[]]]'
 	ask '.leaks' '[]'
 	faulty 'cuCtxCreate_v2(&other, 0, 0); take(); give(); cuCtxDestroy_v2(other);'
+	cases '[]'
+	# What no context owns stays.
+	faulty 'cuCtxCreate_v2(&other, 0, 0); cuMemAllocAsync(&p, 65536, 0); cuCtxDestroy_v2(other);'
+	ask '.leaks | map([.verdict, .kind, .bytes])' '[["leak","pool",65536]]'
 	cases '[]'
 	# Not destroyed: it is a leak.
 	faulty 'cuCtxCreate_v2(&other, 0, 0); take();'

@@ -84,6 +84,21 @@ socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).bind(sys.argv[1])' "$LTTNG_HOM
 	run -0 emit 10
 	[[ $output == "parent failed "* ]]
 	[ "$(took parent)" -lt 1000 ]
+	unset LTTNG_HOME HOME
+	run -0 emit 10
+	[[ $output == "parent failed "* ]]
+	[ "$(took parent)" -lt 1000 ]
+}
+
+@test "trace: without a wish for it nothing of LTTng is loaded" {
+	mapped() { # SETTING: libraries of LTTng in a guest that uses CUDA, and threads beside its own
+		env "$1" LD_PRELOAD="$B/libcuward.so" LD_LIBRARY_PATH="$B/sim" CUWARD_DIR="$BATS_TEST_TMPDIR/state" \
+			CUWARD_LOG=off CUWARD_REPORT="$BATS_TEST_TMPDIR/%p.json" LTTNG_HOME="$BATS_TEST_TMPDIR" \
+			"$B/apps/play" init device 0 alloc 1M \
+			sh 'echo $(grep -o "liblttng-ust.so[.0-9]*$" /proc/$PPID/maps | sort -u | wc -l) $(ls /proc/$PPID/task | wc -l)' freeall
+	}
+	[ "$(mapped CUWARD_TRACE=)" = "0 1" ]
+	[[ $(mapped CUWARD_TRACE=1) == "1 "[1-9]* ]]
 }
 
 @test "trace: a stopped daemon costs a guest 200 ms, not 3 s, and a fork no more" {
