@@ -245,6 +245,8 @@ static void put_device(struct json *json, unsigned index, const struct ledger_de
 		(uint64_t)device->untracked_bytes);
 	json_bytes(json, "overhead_bytes", device->overhead_bytes < 0 ? BYTES_NONE :
 		(uint64_t)device->overhead_bytes);
+	json_bytes(json, "overhead_peak_bytes", device->overhead_bytes < 0 ? BYTES_NONE :
+		device->overhead_peak_bytes);
 	json_close(json, '}');
 }
 

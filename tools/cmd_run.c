@@ -26,6 +26,7 @@ enum {
 	OPTION_ERROR_EXITCODE,
 	OPTION_TRACE,
 	OPTION_REPORT,
+	OPTION_HISTORY,
 	OPTION_STALL,
 	OPTION_IDLE,
 	OPTION_ON_STALL,
@@ -65,6 +66,8 @@ static const struct argp_option options[] = {
 	  "time kernels and copies on the GPU with events, one in N (default each)", 3 },
 	{ "report", OPTION_REPORT, "FILE", 0,
 	  "write a JSON report; %p pid, %t start time, %h host, %u user", 3 },
+	{ "history", OPTION_HISTORY, "FILE", OPTION_ARG_OPTIONAL,
+	  "append a line for each process to the history, for cuward report", 3 },
 	{ "label", OPTION_LABEL, "K=V", 0, "carried into reports and traces", 3 },
 	{ "sim", OPTION_SIM, "PROFILE", OPTION_ARG_OPTIONAL, "use the simulated driver", 4 },
 	{ "dry-run", OPTION_DRY_RUN, NULL, 0,
@@ -159,6 +162,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	switch (key) {
 	case 'q': set_value(run, SETTING_log, "off"); break;
 	case 'v': be_verbose(run); break;
+	case OPTION_HISTORY: run->history = text ? text : "1"; break;
 	case OPTION_LABEL: add_label(run, text); break;
 	case OPTION_STALL:
 	case OPTION_IDLE:

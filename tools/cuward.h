@@ -10,6 +10,7 @@
 #include "cuward/events.h"
 
 #define CUWARD_COMMANDS(X) \
+	X(advise, "what reports of runs say about the next one: limit, how many fit, batch") \
 	X(clean, "remove what dead processes left: slots and ledgers") \
 	X(doctor, "what is enforced on this machine, and what is not") \
 	X(env, "the variables that put a program under cuward, for shells, Docker, Slurm") \
@@ -24,6 +25,7 @@
 	X(pause, "stop a process or a job that uses the GPU, until it is resumed") \
 	X(preflight, "") \
 	X(ps, "who holds GPU memory here, against which limit, and who is idle") \
+	X(report, "who used how much: the history of processes that have ended") \
 	X(resume, "let a stopped process or job go on") \
 	X(run, "run a command under limits, leak check and trace") \
 	X(stats, "tables of a trace: processes, devices, kernels, calls, copies, memory") \

@@ -12,6 +12,7 @@
  *	run_report.c       what its processes left: JSON report, --fail-on
  *	run_trace.c        the end of its trace
  *	run_summary.c      the same for people
+ *	run_history.c      a line of history for each of them
  */
 #ifndef RUN_H
 #define RUN_H
@@ -89,6 +90,7 @@ struct run_watch {
 struct run {
 	struct run_value values[SETTING_COUNT];
 	const char *trace_to; /* --trace: folder, "" a new one here, NULL no trace */
+	const char *history;  /* --history or CUWARD_HISTORY: a file, "1" the usual one, NULL none */
 	const char *sim;      /* --sim: profile, "" the newest, NULL the real driver */
 	int error_exitcode; /* 0 the usual ones */
 	bool dry_run;
@@ -175,6 +177,9 @@ void run_trace_join(const struct run *run, const struct ledger_list *list);
 
 /* run_summary.c: what happened, on stderr. */
 void run_summary(const struct run *run, const struct ledger_list *list);
+
+/* run_history.c */
+void run_history(const struct run *run, const struct ledger_list *list);
 
 /* What the processes of a run did, summed up; those that never used CUDA left out. */
 struct run_sums {

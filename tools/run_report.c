@@ -333,6 +333,7 @@ int run_report(struct run *run)
 	sums = run_sum_up(&list);
 	find_used(run, &list);
 	run_summary(run, &list);
+	run_history(run, &list);
 	written = write_documents(run, &list, &sums);
 	status = exit_status(run, &sums);
 	ledger_list_close(&list);

@@ -337,5 +337,7 @@ int run_settings_read(struct run *run)
 	}
 	choose_stack(run);
 	run_watch_read(run);
+	if (!run->history)
+		run->history = getenv("CUWARD_HISTORY");
 	return run_policy_read(why, sizeof(why)) ? 0 : run_fail("%s", why);
 }
