@@ -120,6 +120,8 @@ static void add_device(const char *bus, uint64_t limit, const char *source)
 	strcpy(device->limit_source, source);
 	device->job_limit_bytes = BYTES_NONE;
 	device->user_limit_bytes = BYTES_NONE;
+	device->group_limit_bytes = BYTES_NONE;
+	device->gpu_limit_bytes = BYTES_NONE;
 	device->peak_bytes = 48 * MIB;
 	device->untracked_bytes = -1;
 }
