@@ -160,11 +160,12 @@ CTX_DESTROY(cuCtxDestroy_v2)
 
 CUresult on_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
+	uint64_t began_ns = traced_begin();
 	CUresult result = real.cuCtxAttach(pctx, flags);
 
 	if (result == CUDA_SUCCESS)
 		attached_change(*pctx, 1);
-	return result;
+	return traced_end(CALL_cuCtxAttach, result, began_ns);
 }
 
 CUresult on_cuCtxDetach(CUcontext ctx)

@@ -7,6 +7,7 @@
 
 CUresult on_cuInit(unsigned int Flags)
 {
+	uint64_t began_ns = traced_begin();
 	CUresult result;
 
 	if (!guest_may_start())
@@ -14,7 +15,7 @@ CUresult on_cuInit(unsigned int Flags)
 	result = real.cuInit(Flags);
 	if (result == CUDA_SUCCESS && !guest_attach())
 		return CUDA_ERROR_NOT_PERMITTED;
-	return result;
+	return traced_end(CALL_cuInit, result, began_ns);
 }
 
 /* The driver decides by name, version and flags; what it hands out identifies the function. */

@@ -31,7 +31,7 @@ $(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile $(B)/flags tests/te
 
 # The model-based test and its relatives: tests/model/README.md.
 model_alone := faults refuse contend
-model_parts := $(filter-out $(patsubst %,tests/model/%.c,seen $(model_alone)),$(wildcard tests/model/*.c))
+model_parts := $(filter-out $(patsubst %,tests/model/%.c,seen told $(model_alone)),$(wildcard tests/model/*.c))
 model_programs := $(patsubst %,$(B)/model/%,model $(model_alone))
 
 $(G)/fault_calls.h: tests/model/fault_calls.awk $(G)/driver_calls.h
@@ -47,8 +47,15 @@ $(patsubst %,$(B)/model/%,$(model_alone)): $(B)/model/%: tests/model/%.c tests/m
 		tests/tests.mk
 	$(call say,MODEL,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(base_flags) $(cuda_flags) -Itests/sim -Itests/model -MF $@.d -o $@ \
+	$(Q)$(CC) $(CFLAGS) $(base_flags) $(cuda_flags) -Ishim -Itests/sim -Itests/model -MF $@.d -o $@ \
 		$(filter %.c,$^) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
+# The shim finds its trace provider beside itself.
+$(B)/model/told/libcuward-lttng.so: tests/model/told.c tests/model/told.h include/cuward/events.h \
+		shim/trace.h Makefile tests/tests.mk
+	$(call say,MODEL,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim -fPIC -shared -Wl,-soname,$(@F) -MF $@.d -o $@ $<
+	$(Q)ln -sf ../../libcuward.so $(@D)/libcuward.so
 $(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) $(G)/driver_calls.h \
 		$(B)/sim/libcuda.so.1 Makefile tests/tests.mk
 	$(call say,MODEL,$@)
@@ -59,6 +66,7 @@ $(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) 
 -include $(apps:=.d) $(units:=.d)
 
 test-programs: all $(apps) $(units) $(model_programs) $(B)/model/hooked $(B)/sim/truth \
+	$(B)/model/told/libcuward-lttng.so \
 	$(B)/bench/bench $(B)/bench/steps
 
 # Set-up comes first and alone; then every core, unless make was told how many.

@@ -3,17 +3,22 @@
  * program passed is as it was, and nothing was charged, counted or recorded. `faults HOOKED`, a file
  * with the names of the calls that have a policy: each of them must have been tried.
  *
+ * Traced by told.c in place of the provider: each of these failures is told once, and nothing else is said
+ * to have happened. Calls that are too usual to be told are listed.
+ *
  * Arguments follow from the types and names of the parameters, see fault_calls.awk: a new call is
  * tried as soon as the header has it.
  */
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "seen.h"
+#include "told.h"
 
 #define MOST 24
 #define BUFFER 4096
@@ -39,6 +44,8 @@ static bool tried[ROWS];
 static unsigned wrong;
 static CUdeviceptr held;
 static CUcontext context;
+static struct told *told; /* NULL: not traced */
+static bool untold[ROWS];
 
 /* Calls that are answered without the driver, or must not be made like this. */
 static const char *const apart[] = {
@@ -124,6 +131,53 @@ static void complain(const struct row *row, int code, const char *what)
 		printf("%s, answered %d: %s\n", row->name, code, what);
 }
 
+static void check_one(const struct row *row, int code, unsigned api, int result)
+{
+	if (strcmp(told->calls[api], row->name) != 0)
+		complain(row, code, told->calls[api]);
+	if (result != code)
+		complain(row, code, "an event has another code");
+}
+
+static void check_told(const struct row *row, int code)
+{
+	unsigned failures = 0;
+
+	if (told->count > TOLD_MAX)
+		complain(row, code, "too many events");
+	for (unsigned i = 0; i < told->count && i < TOLD_MAX; i++) {
+		const struct told_entry *entry = &told->entries[i];
+
+		failures++;
+		switch (entry->event) {
+		case TOLD_api:
+		case TOLD_site:
+		case TOLD_thread:
+		case TOLD_function:
+			failures--;
+			break;
+		case TOLD_launch:
+			check_one(row, code, entry->launch.api, entry->launch.result);
+			break;
+		case TOLD_copy:
+			check_one(row, code, entry->copy.api, entry->copy.result);
+			break;
+		case TOLD_sync:
+			check_one(row, code, entry->sync.api, entry->sync.result);
+			break;
+		case TOLD_call:
+			check_one(row, code, entry->call.api, entry->call.result);
+			break;
+		default:
+			complain(row, code, "an event tells of more than a failure");
+		}
+	}
+	if (failures > 1)
+		complain(row, code, "told more than once");
+	if (failures == 0)
+		untold[row - rows] = true;
+}
+
 static unsigned live_records(void)
 {
 	unsigned live = 0;
@@ -145,8 +199,12 @@ static void try(const struct row *row, int number, int code, bool patterned)
 	seen_read(&before);
 	seen_truth(&truth_before);
 	sim->fault(number, code);
+	if (told)
+		told->count = 0;
 	result = row->call(arguments);
 	sim->fault(-1, 0);
+	if (told)
+		check_told(row, code);
 	seen_read(&after);
 	seen_truth(&truth);
 	if (sim->thread_count(number) != reached + 1)
@@ -200,9 +258,12 @@ int main(int argc, char **argv)
 {
 	static const int codes[] = { 1, 2, 201, 999, 700 };
 	unsigned calls = 0, hooked;
+	void *provider;
 
 	if (argc != 2 || cuInit(0))
 		return 2;
+	provider = dlopen("libcuward-lttng.so", RTLD_LAZY | RTLD_NOLOAD);
+	told = provider ? dlsym(provider, "told") : NULL;
 	start_again();
 	seen_open();
 	for (unsigned i = 0; i < ROWS; i++) {
@@ -221,5 +282,8 @@ int main(int argc, char **argv)
 	}
 	hooked = check_hooked(argv[1]);
 	printf("%u calls, %u with a policy, %u wrong\n", calls, hooked, wrong);
+	for (unsigned i = 0; told && i < ROWS; i++)
+		if (untold[i])
+			printf("not told: %s\n", rows[i].name);
 	return wrong != 0;
 }

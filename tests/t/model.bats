@@ -42,6 +42,16 @@ model() {
 	[ "$(cut -d' ' -f1 <<<"$output")" -gt 6000 ]
 }
 
+@test "traced, every one of these failures is told once, and no event claims more" {
+	export CUWARD_SIM_DEVICES=2 CUWARD_TRACE=1 shim=$B/model/told/libcuward.so
+	guest 0 "$B/model/faults" "$B/model/hooked"
+	grep -qE '^[0-9]+ calls, [0-9]+ with a policy, 0 wrong$' <<<"$output"
+	grep '^not told: ' <<<"$output" | sort >untold
+	sed -n 's/^\tcase CALL_\(.*\):$/not told: \1/p' "$TOP/shim/quiet.h" | sort >quiet
+	[ "$(wc -l <quiet)" -gt 40 ]
+	diff untold quiet
+}
+
 @test "no way around a limit: every call that takes memory refuses twice as much" {
 	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=64M
 	guest 0 "$B/model/refuse" "$TOP/tests/model/rows.tsv"
