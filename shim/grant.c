@@ -126,11 +126,6 @@ CUresult grant_reserve(int device, uint64_t bytes)
 	return denial_refuse(thread, device, bytes, &why);
 }
 
-void grant_give_back(int device, uint64_t bytes)
-{
-	quota_give_back(guest.devices[device].word, bytes);
-}
-
 CUresult grant_would_fit(int device, uint64_t bytes)
 {
 	CUresult result;
@@ -267,11 +262,9 @@ static void set_bytes(struct ledger_record *record, uint64_t bytes, uint64_t res
 void grant_grow(uint32_t record, uint64_t bytes, uint64_t reserved)
 {
 	lock_take(&ledger.refs_lock);
-	/* Another mapping may have told more by now. */
-	if (bytes > ledger_record(record)->bytes)
-		set_bytes(ledger_record(record), bytes, reserved);
-	else if (reserved)
-		grant_give_back(ledger_record(record)->device, reserved);
+	if (bytes < ledger_record(record)->bytes) /* another mapping told more by now */
+		bytes = ledger_record(record)->bytes;
+	set_bytes(ledger_record(record), bytes, reserved);
 	lock_give_back(&ledger.refs_lock);
 }
 

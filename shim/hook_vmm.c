@@ -8,6 +8,7 @@
 
 #include "grant.h"
 #include "mapping.h"
+#include "quota.h"
 #include "traced.h"
 
 /* ---- handles ---- */
@@ -158,7 +159,7 @@ static void import_mapped(uint32_t record, uint64_t bytes, uint64_t reserved, CU
 	if (result == CUDA_SUCCESS && is_import(ledger_record(record)))
 		grant_grow(record, bytes, reserved);
 	else if (reserved)
-		grant_give_back(ledger_record(record)->device, reserved);
+		quota_give_back(guest.devices[ledger_record(record)->device].word, reserved);
 }
 
 CUresult on_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
