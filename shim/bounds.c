@@ -254,6 +254,9 @@ bool bounds_open(void)
 		guest.limits_changed = &guest.slot->limits_changed;
 	count_reserves();
 	find_user_groups();
+	if (guest.slot)
+		guest.slot->priority = guest.policy.priority < bounds.admin.priority_max ?
+			guest.policy.priority : bounds.admin.priority_max;
 	bounds_reload();
 	return can_be_kept() && others_can_be_seen();
 }

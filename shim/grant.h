@@ -71,7 +71,7 @@ CUresult grant_would_fit(int device, uint64_t bytes);
 /* One try, without waiting and without a word. */
 bool grant_take_once(int device, uint64_t bytes, struct refusal *why);
 
-/* Take them for a while, if they fit; grant_hold(), grant_grow() or quota_give_back() gives them back. */
+/* Take them for a while; grant_hold(), grant_grow() or quota_give_back() gives them back. */
 CUresult grant_reserve(int device, uint64_t bytes);
 
 /*

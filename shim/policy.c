@@ -80,6 +80,17 @@ static bool read_on_limit(struct policy *policy, char *why, size_t why_bytes)
 			why_bytes);
 }
 
+static bool read_priority(struct policy *policy, char *why, size_t why_bytes)
+{
+	const char *text = settings_get(SETTING_priority);
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	policy->priority = (int)number;
+	return (end != text && !*end && number >= -20 && number <= 20) ||
+		unknown_word(SETTING_priority, "a number from -20 to 20", why, why_bytes);
+}
+
 static bool read_gpu_time(struct policy *policy, char *why, size_t why_bytes)
 {
 	const char *text = settings_get(SETTING_gpu_time);
@@ -107,7 +118,8 @@ bool policy_read(struct policy *policy, struct kind_limit kinds[KIND_COUNT], cha
 	policy->pools_reserved = is(SETTING_pools, "reserved");
 	if (!policy->pools_reserved && !is(SETTING_pools, "live"))
 		return unknown_word(SETTING_pools, "live or reserved", why, why_bytes);
-	if (!read_on_limit(policy, why, why_bytes) || !read_gpu_time(policy, why, why_bytes))
+	if (!read_on_limit(policy, why, why_bytes) || !read_priority(policy, why, why_bytes) ||
+	    !read_gpu_time(policy, why, why_bytes))
 		return false;
 	if (is(SETTING_overhead, "charge"))
 		policy->overhead = OVERHEAD_CHARGE;

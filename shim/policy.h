@@ -25,6 +25,7 @@ struct policy {
 	uint64_t overhead_bytes; /* of each context, OVERHEAD_FIXED */
 	enum { ON_LIMIT_DENY, ON_LIMIT_WAIT, ON_LIMIT_PAUSE, ON_LIMIT_KILL } on_limit;
 	uint64_t wait_ns; /* ON_LIMIT_WAIT */
+	int priority; /* of waiting */
 	uint32_t gpu_time; /* every Nth launch and copy, 0 none */
 };
 

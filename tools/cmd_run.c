@@ -17,6 +17,8 @@
 enum {
 	OPTION_JOB_MEMORY = 256,
 	OPTION_ON_LIMIT,
+	OPTION_WAIT,
+	OPTION_PRIORITY,
 	OPTION_OVERHEAD,
 	OPTION_GPU_TIME,
 	OPTION_LEAK,
@@ -41,7 +43,12 @@ static const struct argp_option options[] = {
 	  "limit of each process on each GPU: SIZE, N%, none, or a list 0=2G,GPU-uuid=4G", 1 },
 	{ "job-memory", OPTION_JOB_MEMORY, "LIMIT", 0,
 	  "limit of all processes of this run together, on each GPU", 1 },
-	{ "gpu", 'g', "LIST", 0, "the GPUs the command sees (CUDA_VISIBLE_DEVICES)", 1 },
+	{ "gpu", 'g', "LIST|auto", 0,
+	  "the GPUs the command sees (CUDA_VISIBLE_DEVICES); auto: the one with most room", 1 },
+	{ "wait", OPTION_WAIT, "T", OPTION_ARG_OPTIONAL,
+	  "queue until the memory asked for is free, at most for T (90s, 10m, 2h)", 1 },
+	{ "priority", OPTION_PRIORITY, "N", 0,
+	  "in the queue and of --on-limit wait: -20 to 20, default 0", 1 },
 	{ "on-limit", OPTION_ON_LIMIT, "deny|wait[=T]|pause|kill", 0,
 	  "a refusal: CUDA_ERROR_OUT_OF_MEMORY (default), wait until it fits, SIGSTOP, SIGTERM", 1 },
 	{ "overhead", OPTION_OVERHEAD, "show|charge|SIZE", 0,
@@ -80,8 +87,9 @@ static const struct argp_option options[] = {
 static const char doc[] =
 	"Run COMMAND under GPU memory limits, with leak check and trace.\v"
 	"Exit status: the command's own; 128+N when signal N ended it; where it succeeded but "
-	"--fail-on asked, 23 for a leak, 25 for a refusal and 24 for who stalled or idled; 125 when "
-	"cuward failed, 126 when the command cannot be executed, 127 when it is not found.";
+	"--fail-on asked, 23 for a leak, 25 for a refusal and 24 for who stalled or idled; 75 when it "
+	"waited in vain (--wait=T); 125 when cuward failed, 126 when the command cannot be executed, "
+	"127 when it is not found.";
 
 /* ---- options ---- */
 
@@ -118,6 +126,14 @@ static int parse_exitcode(struct argp_state *state, const char *text)
 	return (int)number;
 }
 
+static void parse_wait(struct argp_state *state, struct run *run, const char *text)
+{
+	run->wait = true;
+	run->wait_ns = UINT64_MAX;
+	if (text && !policy_duration(text, &run->wait_ns))
+		argp_error(state, "--wait: '%s' is no time, as in 90s, 10m, 2h", text);
+}
+
 static void parse_watch(struct argp_state *state, struct run *run, int key, const char *text)
 {
 	bool stall = key == OPTION_STALL || key == OPTION_ON_STALL;
@@ -140,6 +156,7 @@ static int setting_of(int key)
 	case 'g': return SETTING_gpu;
 	case OPTION_JOB_MEMORY: return SETTING_job_memory;
 	case OPTION_ON_LIMIT: return SETTING_on_limit;
+	case OPTION_PRIORITY: return SETTING_priority;
 	case OPTION_OVERHEAD: return SETTING_overhead;
 	case OPTION_LEAK: return SETTING_leak;
 	case OPTION_SUPPRESSIONS: return SETTING_suppressions;
@@ -163,6 +180,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case 'q': set_value(run, SETTING_log, "off"); break;
 	case 'v': be_verbose(run); break;
 	case OPTION_HISTORY: run->history = text ? text : "1"; break;
+	case OPTION_WAIT: parse_wait(state, run, text); break;
 	case OPTION_LABEL: add_label(run, text); break;
 	case OPTION_STALL:
 	case OPTION_IDLE:
@@ -293,7 +311,7 @@ static int start(struct run *run)
 	return error ? error : run_child_start(run);
 }
 
-static int carry_out(struct run *run)
+static int carry_out_now(struct run *run)
 {
 	int status = start_trace(run);
 
@@ -309,6 +327,16 @@ static int carry_out(struct run *run)
 		session_stop(&run->session, &run->trace);
 	}
 	run_folder_close(run);
+	return status;
+}
+
+static int carry_out(struct run *run)
+{
+	int status = run_queue_enter(run);
+
+	if (!status)
+		status = carry_out_now(run);
+	run_queue_leave(run);
 	return status;
 }
 

@@ -27,6 +27,9 @@
 	X(ps, "who holds GPU memory here, against which limit, and who is idle") \
 	X(report, "who used how much: the history of processes that have ended") \
 	X(resume, "let a stopped process or job go on") \
+	X(queue, "who waits for GPU memory, and for whom some is kept") \
+	X(release, "end what reserve keeps") \
+	X(reserve, "keep GPU memory for somebody, for a while") \
 	X(run, "run a command under limits, leak check and trace") \
 	X(stats, "tables of a trace: processes, devices, kernels, calls, copies, memory") \
 	X(timeline, "what the processes of a trace did on the GPUs, over time") \

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,9 +18,9 @@ static void *find(void *library, const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
-static void tell(int to)
+static void tell(int to, const char *path)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	void *driver = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
 	int (*init)(unsigned) = find(driver, "cuInit");
 	int (*count_of)(int *) = find(driver, "cuDeviceGetCount");
 	int (*get)(int *, int) = find(driver, "cuDeviceGet");
@@ -55,6 +56,11 @@ static int64_t used_bytes(const struct nvml_facts *nvml, const uint8_t uuid[16])
 
 unsigned gpus_ask(struct gpu_fact facts[SLOT_DEVICES])
 {
+	return gpus_ask_as(facts, NULL, NULL);
+}
+
+unsigned gpus_ask_as(struct gpu_fact facts[SLOT_DEVICES], const char *driver, const char *visible)
+{
 	size_t used = 0, all = SLOT_DEVICES * sizeof(*facts);
 	const struct nvml_facts *nvml;
 	ssize_t got;
@@ -68,7 +74,11 @@ unsigned gpus_ask(struct gpu_fact facts[SLOT_DEVICES])
 	if (child == 0) {
 		alarm(20);
 		close(ends[0]);
-		tell(ends[1]);
+		/* Within a run we are preloaded ourselves; its limits are not the size of the GPU. */
+		setenv("CUWARD_DISABLE", "1", 1);
+		if (visible)
+			setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+		tell(ends[1], driver);
 		_exit(0);
 	}
 	close(ends[1]);

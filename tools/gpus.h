@@ -14,7 +14,12 @@ struct gpu_fact {
 	int64_t used_bytes; /* by everybody, as NVML says; -1 unknown */
 };
 
-/* By their ordinals. Asked in a child: a driver may hang or crash. 0: there is no driver or no GPU. */
+/*
+ * By their ordinals. Asked in a child: a driver may hang or crash. 0: there is no driver or no GPU. The
+ * driver is a path, or NULL for the one that programs find; visible is CUDA_VISIBLE_DEVICES, or NULL
+ * for what it is here.
+ */
 unsigned gpus_ask(struct gpu_fact facts[SLOT_DEVICES]);
+unsigned gpus_ask_as(struct gpu_fact facts[SLOT_DEVICES], const char *driver, const char *visible);
 
 #endif

@@ -6,6 +6,7 @@
  *	run_limits.c       two limits that both apply, as one
  *	run_environment.c  the command's environment: preload, libraries, state folder, dry run
  *	run_folder.c       where its processes leave their ledgers
+ *	run_queue.c        wait until what is asked for is free, choose a GPU
  *	run_program.c      can this command be watched at all?
  *	run_child.c        start it, forward signals, wait for it
  *	run_watch.c        look at its processes meanwhile: who is stalled, who is idle?
@@ -25,6 +26,7 @@
 #include "cuward/events.h"
 #include "cuward/ledger.h"
 #include "ledger_read.h"
+#include "queue.h"
 #include "report_suppress.h"
 #include "report_file.h"
 #include "session.h"
@@ -34,6 +36,7 @@
 	X(memory, "CUWARD_MEMORY", "--memory", "none") \
 	X(job_memory, "CUWARD_JOB_MEMORY", "--job-memory", "none") \
 	X(gpu, "CUDA_VISIBLE_DEVICES", "--gpu", NULL) \
+	X(priority, "CUWARD_PRIORITY", "--priority", "0") \
 	X(on_limit, "CUWARD_ON_LIMIT", "--on-limit", "deny") \
 	X(overhead, "CUWARD_OVERHEAD", "--overhead", "show") \
 	X(leak, "CUWARD_LEAK", "--leak", "exit") \
@@ -87,11 +90,21 @@ struct run_watch {
 	struct run_watch_found found[WATCH_FOUND_MAX]; /* the first ones */
 };
 
+/* What was promised to this run by --wait or --gpu auto. */
+struct run_promise {
+	struct queue queue;
+	struct queue_place place;
+	int fd; /* -1 nothing */
+};
+
 struct run {
 	struct run_value values[SETTING_COUNT];
 	const char *trace_to; /* --trace: folder, "" a new one here, NULL no trace */
 	const char *history;  /* --history or CUWARD_HISTORY: a file, "1" the usual one, NULL none */
 	const char *sim;      /* --sim: profile, "" the newest, NULL the real driver */
+	bool wait;            /* --wait */
+	uint64_t wait_ns;     /* so long; UINT64_MAX for ever */
+	bool gpu_auto;        /* --gpu auto */
 	int error_exitcode; /* 0 the usual ones */
 	bool dry_run;
 	bool quiet;
@@ -117,6 +130,7 @@ struct run {
 	pid_t child;
 	int status; /* of the command as a shell would say it */
 	int signal; /* that ended it, 0 none */
+	struct run_promise promise;
 	struct session session;
 	struct run_watch watch;
 	bool tracing;
@@ -143,6 +157,15 @@ int run_environment_plan(struct run *run);  /* libraries, state folder, job; cha
 void run_environment_print(const struct run *run);
 int run_environment_set(struct run *run);   /* in ourselves; the command inherits */
 int run_environment_check(struct run *run); /* does the preload work? */
+
+/* The simulated driver's file. False: none was asked for. */
+bool run_environment_driver(const struct run *run, char path[PATH_MAX]);
+/* --gpu auto found one. */
+void run_environment_choose_gpu(const char *uuid);
+
+/* run_queue.c: nothing is done where neither --wait nor --gpu auto is given. */
+int run_queue_enter(struct run *run);
+void run_queue_leave(struct run *run);
 
 /* run_folder.c */
 int run_folder_open(struct run *run);

@@ -72,16 +72,32 @@ static int plan_preload(const struct run *run)
 	return 0;
 }
 
+static void sim_folder(const struct run *run, char folder[2 * PATH_MAX])
+{
+	bool newest = !*run->sim || strcmp(run->sim, "13.0") == 0;
+
+	snprintf(folder, 2 * PATH_MAX, "%s/sim%s%s", run->libraries, newest ? "" : "/",
+		newest ? "" : run->sim);
+}
+
+bool run_environment_driver(const struct run *run, char path[PATH_MAX])
+{
+	char folder[2 * PATH_MAX];
+
+	if (!run->sim)
+		return false;
+	sim_folder(run, folder);
+	return snprintf(path, PATH_MAX, "%s/libcuda.so.1", folder) < PATH_MAX;
+}
+
 static int plan_sim(const struct run *run)
 {
 	const char *before = getenv("LD_LIBRARY_PATH");
 	char folder[2 * PATH_MAX], library[2 * PATH_MAX + 16];
-	bool newest = !run->sim || !*run->sim || strcmp(run->sim, "13.0") == 0;
 
 	if (!run->sim)
 		return 0;
-	snprintf(folder, sizeof(folder), "%s/sim%s%s", run->libraries, newest ? "" : "/",
-		newest ? "" : run->sim);
+	sim_folder(run, folder);
 	snprintf(library, sizeof(library), "%s/libcuda.so.1", folder);
 	if (strchr(run->sim, '/') || run->sim[0] == '.' || access(library, R_OK) != 0)
 		return run_fail("--sim: there is no simulated driver %s", library);
@@ -138,7 +154,7 @@ static int name_job(struct run *run)
 /* ---- the plan ---- */
 
 static const enum run_setting passed_on[] = { SETTING_memory, SETTING_job_memory, SETTING_gpu,
-	SETTING_on_limit, SETTING_overhead, SETTING_leak, SETTING_stack, SETTING_gpu_time,
+	SETTING_priority, SETTING_on_limit, SETTING_overhead, SETTING_leak, SETTING_stack, SETTING_gpu_time,
 	SETTING_label, SETTING_log };
 
 /* Is it this run that the job's limit was given to? An outer run's binds us too, as part of that. */
@@ -163,6 +179,9 @@ int run_environment_plan(struct run *run)
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
 		const struct run_value *value = &run->values[passed_on[i]];
 
+		/* Which one is found when the command is about to start. */
+		if (passed_on[i] == SETTING_gpu && run->gpu_auto)
+			continue;
 		if (value->text && strcmp(value->source, "default") != 0)
 			change(run_setting_variable(passed_on[i]), value->source, "%s",
 				value->text);
@@ -172,6 +191,11 @@ int run_environment_plan(struct run *run)
 	/* This is our task; a guest that knew of it would write as well. */
 	change(run_setting_variable(SETTING_report), "cuward run", NULL);
 	return 0;
+}
+
+void run_environment_choose_gpu(const char *uuid)
+{
+	change(run_setting_variable(SETTING_gpu), "--gpu auto", "%s", uuid);
 }
 
 /* ---- dry run ---- */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admin.h"
 #include "limit.h"
 #include "policy.h"
 #include "report_suppress.h"
@@ -193,9 +194,19 @@ static int check_log(struct run *run, enum run_setting setting)
 
 static int check_gpu(struct run *run, enum run_setting setting)
 {
-	if (strcmp(run->values[setting].text, "auto") == 0 &&
-		strcmp(run->values[setting].source, "command line") == 0)
-		return refuse(run, setting, "'auto' is not supported by this version");
+	run->gpu_auto = strcmp(run->values[setting].text, "auto") == 0 &&
+		strcmp(run->values[setting].source, "command line") == 0;
+	return 0;
+}
+
+static int check_priority(struct run *run, enum run_setting setting)
+{
+	const char *text = run->values[setting].text;
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	if (end == text || *end || number < -PRIORITY_MAX || number > PRIORITY_MAX)
+		return refuse(run, setting, "a priority is a number from -20 to 20");
 	return 0;
 }
 
@@ -289,6 +300,7 @@ static int (*const checks[SETTING_COUNT])(struct run *run, enum run_setting sett
 	[SETTING_memory] = check_memory,
 	[SETTING_job_memory] = check_job_memory,
 	[SETTING_gpu] = check_gpu,
+	[SETTING_priority] = check_priority,
 	[SETTING_on_limit] = check_on_limit,
 	[SETTING_overhead] = check_overhead,
 	[SETTING_leak] = check_leak,

@@ -25,6 +25,8 @@
 	  "what contexts and modules take: show it, charge it, or charge SIZE a context") \
 	X(on_limit, "CUWARD_ON_LIMIT", "deny", \
 	  "what a refusal does: deny, wait[=T], pause, kill") \
+	X(priority, "CUWARD_PRIORITY", "0", \
+	  "whose turn it is among those that wait: -20 to 20, a step is worth a minute of waiting") \
 	X(leak, "CUWARD_LEAK", "exit", \
 	  "what counts as a leak: exit, growth, marks, off; without cuward run also a text at exit") \
 	X(suppressions, "CUWARD_SUPPRESSIONS", "", \

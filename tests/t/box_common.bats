@@ -140,3 +140,100 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 		as 4101 cuward clean | grep -q '1 slot and 1 ledger'
 	X
 }
+
+@test "the queue of all users: who was let in, whose turn it is, and how much a priority counts" {
+	policy '[user 4103]' 'priority_max = 0'
+	common <<-'X'
+		as 4101 cuward run -q --sim --wait -m 10G -- play init device 0 alloc 8G say held \
+			sh 'while [ ! -e end ]; do sleep 0.02; done' >held &
+		until grep -q held held; do sleep 0.02; done
+		waiting() { [ "$(as 4104 cuward queue --json | jq '.waiting | length')" = $1 ]; }
+		number=0
+		for who in 4102:0 4103:20 4102:1 4104:2; do
+			as ${who%:*} cuward run -q --sim --wait -m 12G --priority ${who#*:} -- sh -c "echo $who; sleep 0.1" >>order &
+			number=$((number + 1))
+			until waiting $number; do sleep 0.02; done
+		done
+		as 4104 cuward queue --json >out
+		told out '[.waiting[] | [.uid, .priority]] == [[4104,2],[4102,1],[4102,0],[4103,0]]'
+		told out '.all_users and (.admitted | map([.uid, .asked_bytes, .held_bytes])) == [[4101, 10737418240, 8589934592]]'
+		# The 2 GiB that it has not taken yet are promised, to others too.
+		touch end
+		wait
+		[ "$(tr '\n' ' ' <order)" = "4104:2 4102:1 4102:0 4103:20 " ]
+		[ -z "$(ls /run/cuward/queue)" ]
+	X
+}
+
+@test "two who see room at the same time do not both take it" {
+	# Between looking and promising there is time for others to look.
+	cat >slow.c <<-'X'
+		#define _GNU_SOURCE
+		#include <fcntl.h>
+		#include <string.h>
+		#include <sys/syscall.h>
+		#include <unistd.h>
+		int rename(const char *from, const char *to)
+		{
+			if (strstr(to, ".run"))
+				usleep(200000);
+			return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+		}
+	X
+	$CC -shared -fPIC -o "$public/slow.so" slow.c
+	common <<-'X'
+		chmod 1777 .
+		# Each comes before those who came before him, so many see themselves as the first.
+		for i in $(seq 3); do
+			as 410$((i % 2 + 1)) env LD_PRELOAD=$public/slow.so cuward run -q --sim --wait -m 9G --priority $i -- sh -c \
+				"cd $public; mkdir one || echo both >>both; sleep 0.3; rmdir one" &
+		done
+		wait
+		[ ! -e both ]
+	X
+}
+
+@test "reserve: root keeps it for somebody; nobody else may, nor end it" {
+	policy '[user 4103]' 'reserve = 4G'
+	common <<-'X'
+		id=$(cuward reserve 10G --for 1h 4101)
+		told() { jq -e "$2" "$1" >/dev/null || { echo "not so: $2"; cat "$1"; exit 1; }; }
+		as 4102 cuward fit --json 3G >out || true
+		told out '.gpus[0] | [.room_bytes, .reserved_bytes, .fits] == [2147483648, 15032385536, false]'
+		as 4101 cuward fit --json 12G >out
+		told out '.gpus[0] | [.room_bytes, .reserved_bytes] == [12884901888, 4294967296]'
+		as 4102 cuward queue --json >out
+		told out ".reserves | map([.id, .for, .all_users]) == [[\"$id\", \"user 4101\", true]]"
+		status=0
+		as 4102 cuward release $id 2>why || status=$?
+		[ $status = 4 ]
+		status=0
+		as 4102 cuward reserve 1G --for 1h 4103 2>why || status=$?
+		[ $status = 4 ]
+		grep -q 'for others only root can keep something' why
+		as 4102 cuward reserve 1G --for 1h 2>why
+		grep -q 'holds back your own' why
+		as 4101 cuward fit --json 12G >out
+		told out '.gpus[0].room_bytes == 12884901888'
+		# What is taken of it is not kept a second time.
+		holds 4101 init device 0 alloc 8G say held sleep 600000
+		as 4104 cuward fit --json 1G >out
+		told out '.gpus[0].reserved_bytes == 6442450944'
+		kill -9 $pid
+		cuward release $id
+		group=$(cuward reserve 10G --for 1h @4200)
+		groups_4104=4200
+		as 4104 cuward fit -q 12G
+		status=0
+		as 4101 cuward fit -q 3G || status=$?
+		[ $status = 1 ]
+		# A file there that nobody understands lets nobody in.
+		echo '{' >/run/cuward/reserve/abc
+		status=0
+		as 4104 cuward run --sim --wait=1s -m 1G -- true 2>why || status=$?
+		[ $status = 125 ]
+		grep -q '/run/cuward/reserve/abc cannot be understood: it is cut off' why
+		cuward release --all 2>/dev/null || true
+		cuward release abc
+	X
+}

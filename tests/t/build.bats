@@ -62,7 +62,7 @@ built() {
 
 	# Nothing that is not there by choice is a fault.
 	build/cuward doctor >words
-	[ "$(grep -c '^ok ' words)" -eq 10 ]
+	[ "$(grep -c '^ok ' words)" -eq 11 ]
 	[ "$(grep -c 'built without LTTng' words)" -eq 2 ]
 	B=$PWD/build tests/demo.sh >words 2>&1
 	grep -q '^train: done$' words

@@ -33,7 +33,7 @@ common_setup() {
 			shift
 			eval "more=\${groups_$uid-}"
 			[ -d "$public/state-$uid" ] || {
-				mkdir -m 700 "$public/state-$uid"
+				mkdir -p -m 700 "$public/state-$uid"
 				chown "$uid" "$public/state-$uid"
 			}
 			CUWARD_DIR=$public/state-$uid ${exec-} setpriv --reuid "$uid" --regid "$uid" \

@@ -253,7 +253,6 @@ program() { # NAME: a C program from stdin
 	bad "unrecognized option" --nosuch
 	bad "there is no simulated driver" --sim=9.9
 	bad "there is no simulated driver" --sim=../sim
-	bad "'auto' is not supported" -g auto
 	expect 125 "which command?" cuward run
 	expect 125 "CUWARD_MEMORY: '5X'" env CUWARD_MEMORY=5X "$B/cuward" run true
 	expect 125 "CUWARD_MEMORY: ''" env CUWARD_MEMORY= "$B/cuward" run true

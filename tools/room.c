@@ -1,0 +1,209 @@
+/*
+ * room.c - sums over processes, promises and reserves; nothing wraps, and the unknown counts as much.
+ */
+#include "room.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin_name.h"
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static void bind_to(struct room *room, uint64_t bytes, const char *bound)
+{
+	if (bytes >= room->room_bytes)
+		return;
+	room->room_bytes = bytes;
+	room->bound = bound;
+}
+
+static void never_more(struct room *room, uint64_t bytes)
+{
+	if (bytes < room->ever_bytes)
+		room->ever_bytes = bytes;
+}
+
+/* ---- what processes hold ---- */
+
+/* Which of them? What is NULL or 0 asks nothing. */
+struct who {
+	const uint32_t *uid;
+	const uint32_t *gid;
+	const struct reserve *of; /* those it is for */
+	const char *job;
+};
+
+static bool is_meant(const struct who *who, const struct box_process *process)
+{
+	return (!who->uid || process->uid == *who->uid) &&
+		(!who->gid || admin_is_member(process->uid, *who->gid)) &&
+		(!who->of || !reserve_holds_back(who->of, process->uid)) &&
+		(!who->job || box_in_job(process, who->job));
+}
+
+static uint64_t held_by(const struct box *box, const uint8_t uuid[16], const struct who *who)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < box->count; i++) {
+		const struct box_process *process = &box->processes[i];
+
+		if (process->owner == OWNER_DEAD || !is_meant(who, process))
+			continue;
+		for (size_t j = 0; j < process->hold_count; j++)
+			if (memcmp(box->gpus[process->holds[j].gpu].uuid, uuid, 16) == 0 &&
+				process->holds[j].used_bytes != BYTES_UNKNOWN)
+				sum = slots_add(sum, process->holds[j].used_bytes);
+	}
+	return sum;
+}
+
+/* ---- promises ---- */
+
+static bool is_ours(const struct room_view *view, const struct queue_place *place)
+{
+	size_t length = strlen(place->job);
+
+	if (view->mine && strcmp(place->name, view->mine) == 0)
+		return true;
+	return !place->problem[0] && place->uid == view->uid &&
+		strncmp(view->job, place->job, length) == 0 &&
+		(view->job[length] == '\0' || view->job[length] == '/');
+}
+
+/* To others, or with a uid or gid to those alone; what they took of it is not promised any more. */
+static uint64_t promised(const struct room_view *view, const struct room *room, const struct who *who)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < view->queue.count; i++) {
+		const struct queue_place *place = &view->queue.places[i];
+		const struct who run = { .uid = &place->uid, .job = place->job };
+		const struct queue_ask *ask = queue_asks_for(place, room->uuid);
+
+		if (!place->admitted || is_ours(view, place) || (who->uid && place->uid != *who->uid) ||
+			(who->gid && !admin_is_member(place->uid, *who->gid)))
+			continue;
+		if (place->problem[0])
+			sum = slots_add(sum, room->total_bytes);
+		else if (ask)
+			sum = slots_add(sum, less(ask->bytes, held_by(&view->box, room->uuid, &run)));
+	}
+	return sum;
+}
+
+/* ---- reserves ---- */
+
+static uint64_t kept_from_us(const struct room_view *view, struct room *room)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < view->reserves.count; i++) {
+		const struct reserve *reserve = &view->reserves.all[i];
+		const struct who they = { .of = reserve };
+		uint64_t keeps = reserve_on(reserve, room->uuid);
+
+		if (!keeps || !reserve_holds_back(reserve, view->uid))
+			continue;
+		sum = slots_add(sum, reserve->whose == FOR_NOBODY ? keeps :
+			less(keeps, held_by(&view->box, room->uuid, &they)));
+		if (reserve->policy)
+			never_more(room, less(room->total_bytes, keeps));
+	}
+	return sum;
+}
+
+/* ---- one GPU ---- */
+
+static void find_use(struct room *room, const struct room_view *view, const struct gpu_fact *fact)
+{
+	const struct box *box = &view->box;
+	uint64_t tracked = 0;
+
+	for (size_t i = 0; i < box->gpu_count; i++)
+		if (memcmp(box->gpus[i].uuid, fact->uuid, sizeof(fact->uuid)) == 0)
+			tracked = slots_add(box->gpus[i].used_bytes, box->gpus[i].overhead_bytes);
+	/* The driver knows of everybody; what is asked for and not given out yet, only we do. */
+	room->used_bytes = fact->used_bytes > 0 && (uint64_t)fact->used_bytes > tracked ?
+		(uint64_t)fact->used_bytes : tracked;
+	room->room_bytes = less(room->total_bytes, room->used_bytes);
+	room->bound = "memory";
+	room->promised_bytes = promised(view, room, &(struct who){ 0 });
+	bind_to(room, less(room->room_bytes, room->promised_bytes), "promised");
+	room->reserved_bytes = kept_from_us(view, room);
+	bind_to(room, less(room->room_bytes, room->reserved_bytes), "reserve");
+}
+
+/* A limit that is a sum over some: what they hold or were promised counts. */
+static void apply_sum(struct room *room, const struct room_view *view, uint64_t limit,
+	const struct who *who, const char *bound)
+{
+	if (limit == BYTES_NONE)
+		return;
+	bind_to(room, less(limit, slots_add(held_by(&view->box, room->uuid, who),
+		promised(view, room, who))), bound);
+	never_more(room, limit);
+}
+
+static void apply_limits(struct room *room, const struct room_view *view, unsigned i)
+{
+	const struct admin *admin = &view->admin;
+	const struct who us = { .uid = &view->uid };
+
+	bind_to(room, view->asked[i], "CUWARD_MEMORY");
+	bind_to(room, admin->max[ADMIN_PROCESS][i].bytes, "process_max");
+	bind_to(room, admin->max[ADMIN_JOB][i].bytes, "job_max");
+	never_more(room, admin->max[ADMIN_PROCESS][i].bytes);
+	never_more(room, admin->max[ADMIN_JOB][i].bytes);
+	apply_sum(room, view, admin->max[ADMIN_USER][i].bytes, &us, "user_max");
+	apply_sum(room, view, admin->max[ADMIN_GPU][i].bytes, &(struct who){ 0 }, "reserve");
+	for (unsigned g = 0; g < admin->group_count; g++)
+		apply_sum(room, view, admin->groups[g].max[i].bytes,
+			&(struct who){ .gid = &admin->groups[g].gid }, "group_max");
+}
+
+void room_find(const struct room_view *view, struct room rooms[SLOT_DEVICES])
+{
+	for (unsigned i = 0; i < view->count; i++) {
+		struct room *room = &rooms[i];
+
+		*room = (struct room){ .index = i, .total_bytes = view->facts[i].total_bytes,
+			.ever_bytes = view->facts[i].total_bytes };
+		memcpy(room->uuid, view->facts[i].uuid, 16);
+		queue_uuid_text(room->name, room->uuid);
+		find_use(room, view, &view->facts[i]);
+		apply_limits(room, view, i);
+	}
+}
+
+/* ---- looking ---- */
+
+bool room_view_open(struct room_view *view, char *why, size_t why_bytes)
+{
+	struct limit_device devices[SLOT_DEVICES];
+
+	view->box = (struct box){ 0 };
+	view->queue = (struct queue){ 0 };
+	view->reserves = (struct reserve_list){ 0 };
+	for (unsigned i = 0; i < view->count; i++) {
+		memcpy(devices[i].uuid, view->facts[i].uuid, sizeof(devices[i].uuid));
+		devices[i].total_bytes = view->facts[i].total_bytes;
+	}
+	box_open(&view->box, false);
+	return admin_read(&view->admin, devices, view->count, view->uid, why, why_bytes) &&
+		queue_folder(&view->queue, why, why_bytes) && queue_look(&view->queue, why, why_bytes) &&
+		reserve_list_open(&view->reserves, &view->admin, why, why_bytes);
+}
+
+void room_view_close(struct room_view *view)
+{
+	box_close(&view->box);
+	queue_forget(&view->queue);
+	reserve_list_close(&view->reserves);
+}

@@ -1,0 +1,553 @@
+/*
+ * run_queue.c - waiting until what is asked for is free, and choosing a GPU (--wait, --gpu auto).
+ *
+ * Who waits has a place in the queue (queue.h) and looks for himself: is anybody before me who wants the
+ * same GPUs? Is there room? Then he promises it to himself, where all can see that, looks again, and
+ * takes the promise back if somebody else did the same. The promise lasts as long as the run.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "format.h"
+#include "ledger_read.h"
+#include "limit.h"
+#include "room.h"
+
+#define FIRST_LOOK_NS 20000000ull
+#define LAST_LOOK_NS 1000000000ull /* memory comes free without a sign */
+#define BEHIND_NS 3000000000ull    /* a change in the queue wakes us before */
+
+struct waiting {
+	struct run *run;
+	struct room_view view;
+	struct room rooms[SLOT_DEVICES];
+	struct queue_place ticket;
+	int ticket_fd, notify;
+	uint64_t began_ns, look_ns;
+	size_t place, said; /* 1 is the first */
+	bool terminal, line; /* a line stands there that will be overwritten */
+	bool waited;
+};
+
+static volatile sig_atomic_t signalled;
+
+static void note_signal(int number)
+{
+	signalled = number;
+}
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- what is asked for ---- */
+
+static void name_command(char text[128], char *const *argv)
+{
+	size_t used = 0;
+
+	for (; *argv && used < 126; argv++) {
+		if (used)
+			text[used++] = ' ';
+		for (const char *at = *argv; *at && used < 127; at++)
+			text[used++] = *at >= ' ' && *at <= '~' ? *at : '?';
+	}
+	text[used] = '\0';
+}
+
+static const struct run_value *asked_by(const struct run *run)
+{
+	const struct run_value *job = &run->values[SETTING_job_memory];
+
+	return strcmp(job->text, "none") != 0 ? job : &run->values[SETTING_memory];
+}
+
+static int find_asks(struct waiting *w)
+{
+	const struct run_value *value = asked_by(w->run);
+	struct limit_device devices[SLOT_DEVICES];
+	uint64_t bytes[SLOT_DEVICES];
+	struct limit limit;
+	char why[300];
+
+	for (unsigned i = 0; i < w->view.count; i++) {
+		memcpy(devices[i].uuid, w->view.facts[i].uuid, sizeof(devices[i].uuid));
+		devices[i].total_bytes = w->view.facts[i].total_bytes;
+	}
+	if (!limit_parse(&limit, value->text, why, sizeof(why)) ||
+		!limit_resolve(&limit, devices, w->view.count, bytes, why, sizeof(why)))
+		return run_fail("%s", why);
+	if (limit.count && w->run->gpu_auto)
+		return run_fail("--gpu auto: a limit of named GPUs (%s) does not tell what any one of them must "
+			"have", value->text);
+	for (unsigned i = 0; i < w->view.count; i++) {
+		if (bytes[i] == BYTES_NONE)
+			continue;
+		memcpy(w->ticket.asks[w->ticket.count].uuid, w->view.facts[i].uuid, 16);
+		w->ticket.asks[w->ticket.count++].bytes = bytes[i];
+	}
+	if (w->run->wait && !w->ticket.count)
+		return run_fail("--wait: for how much? -m or --job-memory tells it");
+	return 0;
+}
+
+/* ---- looking ---- */
+
+static bool look(struct waiting *w, const char *mine, char *why, size_t why_bytes)
+{
+	room_view_close(&w->view);
+	w->view.mine = mine;
+	if (!room_view_open(&w->view, why, why_bytes))
+		return false;
+	room_find(&w->view, w->rooms);
+	return true;
+}
+
+/* What NVML tells changes; sizes and names do not. */
+static void ask_driver(struct waiting *w)
+{
+	const struct run_value *gpu = &w->run->values[SETTING_gpu];
+	char driver[PATH_MAX];
+
+	w->view.count = gpus_ask_as(w->view.facts, run_environment_driver(w->run, driver) ? driver : NULL,
+		w->run->gpu_auto ? NULL : gpu->text);
+}
+
+static void ask_driver_again(struct waiting *w)
+{
+	struct gpu_fact now[SLOT_DEVICES];
+	unsigned before = w->view.count;
+
+	if (w->view.facts[0].used_bytes < 0)
+		return;
+	memcpy(now, w->view.facts, sizeof(now));
+	ask_driver(w);
+	if (w->view.count == before)
+		return;
+	/* It did not answer this time. */
+	memcpy(w->view.facts, now, sizeof(now));
+	w->view.count = before;
+}
+
+static const struct room *room_of(const struct waiting *w, const uint8_t uuid[16])
+{
+	for (unsigned i = 0; i < w->view.count; i++)
+		if (memcmp(w->rooms[i].uuid, uuid, 16) == 0)
+			return &w->rooms[i];
+	return NULL;
+}
+
+static bool is_before_us(const struct waiting *w, const struct queue_place *place)
+{
+	return !place->stopped && strcmp(place->name, w->ticket.name) != 0 &&
+		queue_order(place, &w->ticket) < 0;
+}
+
+/* Does somebody before us want this GPU? */
+static bool is_wanted(const struct waiting *w, const uint8_t uuid[16])
+{
+	for (size_t i = 0; i < w->view.queue.waiting; i++)
+		if (is_before_us(w, &w->view.queue.places[i]) &&
+			queue_asks_for(&w->view.queue.places[i], uuid))
+			return true;
+	return false;
+}
+
+static void find_place(struct waiting *w)
+{
+	w->place = 1;
+	for (size_t i = 0; i < w->view.queue.waiting; i++) {
+		const struct queue_place *place = &w->view.queue.places[i];
+
+		/* When we came, and how much our priority counts, the file says. */
+		if (strcmp(place->name, w->ticket.name) == 0) {
+			w->ticket.since_ns = place->since_ns;
+			w->ticket.priority = place->priority;
+		}
+	}
+	for (size_t i = 0; i < w->view.queue.waiting; i++)
+		w->place += is_before_us(w, &w->view.queue.places[i]) &&
+			queue_rivals(&w->view.queue.places[i], &w->ticket);
+}
+
+static bool fits(const struct waiting *w, const struct queue_ask *ask)
+{
+	const struct room *room = room_of(w, ask->uuid);
+
+	return room && ask->bytes <= room->room_bytes;
+}
+
+/* The GPUs to promise: of any the one with most room, else all. False: not now. */
+static bool choose(const struct waiting *w, struct queue_place *promise)
+{
+	const struct room *best = NULL;
+
+	promise->count = 0;
+	for (unsigned i = 0; i < w->ticket.count; i++) {
+		const struct queue_ask *ask = &w->ticket.asks[i];
+		const struct room *room = room_of(w, ask->uuid);
+		bool good = room && fits(w, ask) && !is_wanted(w, ask->uuid);
+
+		if (!good && !w->ticket.any)
+			return false;
+		if (!good || (w->ticket.any && best && best->room_bytes >= room->room_bytes))
+			continue;
+		best = room;
+		promise->asks[w->ticket.any ? 0 : promise->count++] = *ask;
+	}
+	if (w->ticket.any)
+		promise->count = best != NULL;
+	return promise->count > 0;
+}
+
+/* ---- what can never be ---- */
+
+static int drop_hopeless(struct waiting *w)
+{
+	struct queue_place *ticket = &w->ticket;
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < ticket->count; i++) {
+		const struct room *room = room_of(w, ticket->asks[i].uuid);
+
+		if (room && ticket->asks[i].bytes <= room->ever_bytes)
+			ticket->asks[kept++] = ticket->asks[i];
+		else if (!ticket->any || (!kept && i + 1 == ticket->count))
+			return run_fail("--wait: %s will never be free on %s: at most %s of it can be yours",
+				format_bytes(ticket->asks[i].bytes), room ? room->name : "a GPU",
+				format_bytes(room ? room->ever_bytes : 0));
+	}
+	ticket->count = kept;
+	return 0;
+}
+
+/* ---- words ---- */
+
+static void say_what(const struct waiting *w, char *text, size_t bytes)
+{
+	uint64_t most = 0;
+	char name[48];
+
+	for (unsigned i = 0; i < w->ticket.count; i++)
+		most = w->ticket.asks[i].bytes > most ? w->ticket.asks[i].bytes : most;
+	queue_uuid_text(name, w->ticket.asks[0].uuid);
+	if (w->ticket.count == 1)
+		snprintf(text, bytes, "%s on %s", format_bytes(most), name);
+	else
+		snprintf(text, bytes, "%s on %s %u GPUs", format_bytes(most),
+			w->ticket.any ? "one of" : "each of", w->ticket.count);
+}
+
+static void say_where(const struct waiting *w, char *text, size_t bytes)
+{
+	const struct room *room = room_of(w, w->ticket.asks[0].uuid);
+
+	if (w->place > 1)
+		snprintf(text, bytes, "place %zu in the queue", w->place);
+	else if (w->ticket.count == 1 && room)
+		snprintf(text, bytes, "first in the queue, %s free (%s)", format_bytes(room->room_bytes),
+			room->bound);
+	else
+		snprintf(text, bytes, "first in the queue");
+}
+
+/* On a terminal one line that changes; else a line when the place does. */
+static void say_place(struct waiting *w)
+{
+	char what[120], where[120];
+
+	if (w->run->quiet || (!w->terminal && w->place == w->said))
+		return;
+	w->said = w->place;
+	say_what(w, what, sizeof(what));
+	say_where(w, where, sizeof(where));
+	if (w->terminal)
+		dprintf(STDERR_FILENO, "\r\033[Kcuward: waiting for %s: %s, %s", what, where,
+			format_ns(clock_ns() - w->began_ns));
+	else
+		run_say(w->run, "waiting for %s: %s", what, where);
+	w->line = w->terminal;
+}
+
+static void clear_line(struct waiting *w)
+{
+	if (w->line)
+		dprintf(STDERR_FILENO, "\r\033[K");
+	w->line = false;
+}
+
+/* Somebody's promise cannot be read: it counts as all there is, so it must be told. */
+static void say_broken(struct waiting *w)
+{
+	static bool said;
+
+	for (size_t i = 0; i < w->view.queue.count && !said; i++) {
+		const struct queue_place *place = &w->view.queue.places[i];
+
+		if (!place->problem[0] || !place->admitted)
+			continue;
+		clear_line(w);
+		said = true;
+		run_say(w->run, "%s/%s of uid %u cannot be understood: %s; it counts as all memory of every GPU "
+			"until it is gone", w->view.queue.folder, safe_text(place->name, 0), place->uid,
+			place->problem);
+	}
+}
+
+/* ---- getting in ---- */
+
+/* Seen by all, and then looked at again: of those who do this at the same time the last one sees all. */
+static bool promise(struct waiting *w, bool surely, char *why, size_t why_bytes)
+{
+	struct run_promise *held = &w->run->promise;
+	bool fine;
+
+	held->place.admitted = true;
+	held->queue = w->view.queue;
+	held->queue.places = NULL;
+	held->fd = queue_take(&held->queue, &held->place, why, why_bytes);
+	if (held->fd < 0)
+		return false;
+	if (surely)
+		return true;
+	fine = look(w, held->place.name, why, why_bytes);
+	for (unsigned i = 0; i < held->place.count && fine; i++)
+		fine = fits(w, &held->place.asks[i]) && !is_wanted(w, held->place.asks[i].uuid);
+	if (!fine)
+		run_queue_leave(w->run);
+	return fine;
+}
+
+/* Most who wait are behind somebody, and need not look further than that. */
+static bool is_turn(const struct waiting *w)
+{
+	for (unsigned i = 0; i < w->ticket.count; i++)
+		if (!is_wanted(w, w->ticket.asks[i].uuid))
+			return true;
+	return false;
+}
+
+/* 1 in, 0 not yet, -1 it cannot be: why. */
+static int try(struct waiting *w, char *why, size_t why_bytes)
+{
+	why[0] = '\0';
+	queue_forget(&w->view.queue);
+	if (!queue_look(&w->view.queue, why, why_bytes))
+		return -1;
+	find_place(w);
+	say_broken(w);
+	if (!is_turn(w))
+		return 0;
+	if (!look(w, NULL, why, why_bytes))
+		return -1;
+	w->run->promise.place = w->ticket;
+	w->run->promise.place.any = false;
+	if (!choose(w, &w->run->promise.place))
+		return 0;
+	if (promise(w, false, why, why_bytes))
+		return 1;
+	if (why[0])
+		return -1;
+	/* Somebody did the same: not again at the same time. */
+	nanosleep(&(struct timespec){ .tv_nsec = 5000000 + (getpid() % 37) * 1000000 }, NULL);
+	return 0;
+}
+
+static void nap(struct waiting *w, uint64_t left_ns)
+{
+	struct pollfd change = { .fd = w->notify, .events = POLLIN };
+	uint64_t ns = w->place > 1 ? BEHIND_NS : w->look_ns;
+	struct timespec time;
+	char events[4096];
+	sigset_t none;
+
+	if (ns > left_ns)
+		ns = left_ns;
+	time = (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+	sigprocmask(SIG_SETMASK, NULL, &none);
+	sigdelset(&none, SIGINT);
+	sigdelset(&none, SIGTERM);
+	sigdelset(&none, SIGHUP);
+	sigdelset(&none, SIGQUIT);
+	w->look_ns = w->look_ns * 2 < LAST_LOOK_NS ? w->look_ns * 2 : LAST_LOOK_NS;
+	w->waited = true;
+	if (ppoll(&change, 1, &time, &none) <= 0)
+		return;
+	/* Changes come in bunches, and everybody who waits looks at each. */
+	nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	if (read(w->notify, events, sizeof(events)) > 0)
+		w->look_ns = FIRST_LOOK_NS;
+}
+
+static int wait_for_turn(struct waiting *w)
+{
+	char why[PATH_MAX + 300];
+
+	for (;;) {
+		uint64_t waited = clock_ns() - w->began_ns;
+		int got = signalled ? 0 : try(w, why, sizeof(why));
+
+		if (got > 0)
+			return 0;
+		if (got < 0)
+			return clear_line(w), run_fail("--wait: %s", why);
+		if (signalled)
+			return 128 + signalled;
+		if (waited >= w->run->wait_ns) {
+			clear_line(w);
+			run_say(w->run, "waited %s in vain; place %zu in the queue; `cuward queue` shows who else "
+				"waits", format_ns(waited), w->place);
+			return EXIT_WAITED;
+		}
+		say_place(w);
+		nap(w, w->run->wait_ns - waited);
+		ask_driver_again(w);
+	}
+}
+
+/* ---- signals while we wait ---- */
+
+static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+static struct sigaction before[sizeof(ends) / sizeof(ends[0])];
+static sigset_t mask_before;
+
+/* They wait until we look, in nap(); what is ignored stays so. */
+static void catch_signals(void)
+{
+	struct sigaction ours = { .sa_handler = note_signal };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		sigaction(ends[i], NULL, &before[i]);
+		if (before[i].sa_handler != SIG_IGN)
+			sigaction(ends[i], &ours, NULL);
+		sigaddset(&set, ends[i]);
+	}
+	sigprocmask(SIG_BLOCK, &set, &mask_before);
+}
+
+static void release_signals(void)
+{
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		sigaction(ends[i], &before[i], NULL);
+	sigprocmask(SIG_SETMASK, &mask_before, NULL);
+}
+
+static int wait_in_queue(struct waiting *w)
+{
+	char why[PATH_MAX + 300];
+	int status;
+
+	catch_signals();
+	w->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	inotify_add_watch(w->notify, w->view.queue.folder, IN_MOVED_TO | IN_DELETE | IN_CLOSE_WRITE);
+	w->ticket_fd = queue_take(&w->view.queue, &w->ticket, why, sizeof(why));
+	status = w->ticket_fd < 0 ? run_fail("--wait: %s", why) : wait_for_turn(w);
+	queue_leave(&w->view.queue, &w->ticket, w->ticket_fd);
+	clear_line(w);
+	if (w->notify >= 0)
+		close(w->notify);
+	release_signals();
+	/* As a shell expects it of whoever is interrupted. */
+	if (signalled && status == 128 + signalled)
+		raise(signalled);
+	if (status == 0 && w->waited)
+		run_say(w->run, "its turn after %s", format_ns(clock_ns() - w->began_ns));
+	return status;
+}
+
+/* ---- without waiting ---- */
+
+static int take_best(struct waiting *w)
+{
+	const struct room *best = &w->rooms[0];
+	char why[PATH_MAX + 300];
+
+	for (unsigned i = 1; i < w->view.count; i++)
+		if (w->rooms[i].room_bytes > best->room_bytes)
+			best = &w->rooms[i];
+	w->run->promise.place = w->ticket;
+	w->run->promise.place.any = false;
+	w->run->promise.place.count = 1;
+	memcpy(w->run->promise.place.asks[0].uuid, best->uuid, 16);
+	for (unsigned i = 0; i < w->ticket.count; i++)
+		if (memcmp(w->ticket.asks[i].uuid, best->uuid, 16) == 0)
+			w->run->promise.place.asks[0] = w->ticket.asks[i];
+	/* So that the next one who looks for room knows of us. Without a size there is nothing to tell. */
+	if (w->ticket.count && !promise(w, true, why, sizeof(why)))
+		return run_fail("--gpu auto: %s", why);
+	return 0;
+}
+
+static int enter(struct waiting *w)
+{
+	const char *option = w->run->wait ? "--wait" : "--gpu auto";
+	char why[PATH_MAX + 300];
+	int status;
+
+	ask_driver(w);
+	if (!w->view.count)
+		return run_fail("%s: no CUDA driver or no GPU is found here", option);
+	status = find_asks(w);
+	if (status)
+		return status;
+	if (!room_view_open(&w->view, why, sizeof(why)))
+		return run_fail("%s: %s", option, why);
+	room_find(&w->view, w->rooms);
+	if (!w->run->wait)
+		return take_best(w);
+	status = drop_hopeless(w);
+	return status ? status : wait_in_queue(w);
+}
+
+int run_queue_enter(struct run *run)
+{
+	static struct waiting w;
+	char name[48];
+	int status;
+
+	run->promise.fd = -1;
+	if (!run->wait && !run->gpu_auto)
+		return 0;
+	w = (struct waiting){ .run = run, .ticket_fd = -1, .notify = -1, .began_ns = clock_ns(),
+		.look_ns = FIRST_LOOK_NS, .terminal = isatty(STDERR_FILENO) };
+	w.view.uid = geteuid();
+	w.view.job = run->job;
+	for (unsigned i = 0; i < SLOT_DEVICES; i++)
+		w.view.asked[i] = BYTES_NONE;
+	w.ticket.any = run->gpu_auto;
+	w.ticket.pid = (uint32_t)getpid();
+	w.ticket.pid_ns = ledger_own_pid_ns();
+	w.ticket.priority = atoi(run->values[SETTING_priority].text);
+	snprintf(w.ticket.job, sizeof(w.ticket.job), "%s", run->job);
+	name_command(w.ticket.command, run->argv);
+	status = enter(&w);
+	room_view_close(&w.view);
+	if (status)
+		return status;
+	queue_uuid_text(name, run->promise.place.asks[0].uuid);
+	if (run->gpu_auto)
+		run_environment_choose_gpu(name);
+	run->start_ns = run_now_ns();
+	return 0;
+}
+
+void run_queue_leave(struct run *run)
+{
+	queue_leave(&run->promise.queue, &run->promise.place, run->promise.fd);
+	run->promise.fd = -1;
+}
