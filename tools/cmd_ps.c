@@ -17,19 +17,26 @@
 
 struct order {
 	enum ps_by by;
-	bool json, csv, stale, alone;
+	bool json, csv, stale, alone, chosen;
+	struct ps_choice choice;
 };
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
 	static const char *const words[] = { "process", "user", "gpu" };
 	struct order *order = state->input;
+	char name[32] = "";
 
 	switch (key) {
 	case 'j': order->json = true; return 0;
 	case 'c': order->csv = true; return 0;
 	case 's': order->stale = true; return 0;
 	case 'N': order->alone = true; return 0;
+	case 'o':
+		order->chosen = true;
+		if (!ps_choose(&order->choice, argument, name))
+			argp_error(state, "-o %s: no column '%s'; there are %s", argument, name, ps_column_names());
+		return 0;
 	case 'b':
 		for (enum ps_by by = BY_PROCESS; by <= BY_GPU; by++)
 			if (strcmp(argument, words[by]) == 0) {
@@ -42,6 +49,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (order->json && order->csv)
 			argp_error(state, "JSON or CSV?");
+		if (order->chosen && (order->json || order->csv || order->by != BY_PROCESS))
+			argp_error(state, "-o is for the table of processes; --json and --csv tell all");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -65,6 +74,7 @@ int cmd_ps(int argc, char **argv)
 		{ "json", 'j', NULL, 0, "All of it as JSON", 0 },
 		{ "csv", 'c', NULL, 0, "As CSV: bytes, nanoseconds, RFC 3339", 0 },
 		{ "by", 'b', "WHAT", 0, "One row a process (and GPU), a user, or a gpu", 0 },
+		{ "columns", 'o', "LIST", 0, "These columns: pid,user,gpu,... (-o help lists them)", 0 },
 		{ "stale", 's', NULL, 0, "Also the dead, as far as their slots are left", 0 },
 		{ "no-nvml", 'N', NULL, 0, "Do not ask NVML for those that are not under cuward", 0 },
 		{ 0 },
@@ -79,6 +89,7 @@ int cmd_ps(int argc, char **argv)
 
 	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = EXIT_USAGE;
+	ps_usual(&order.choice);
 	argp_parse(&parser, argc, argv, 0, NULL, &order);
 	if (!order.alone)
 		nvml_begin();
@@ -92,7 +103,7 @@ int cmd_ps(int argc, char **argv)
 	else if (order.csv)
 		ps_csv(stdout, &box, order.by);
 	else
-		ps_table(stdout, &box, order.by);
+		ps_table(stdout, &box, order.by, &order.choice);
 	status = tell_unreadable(&box);
 	box_close(&box);
 	return status;

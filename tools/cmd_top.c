@@ -19,12 +19,16 @@
 #include "nvml.h"
 #include "policy.h"
 #include "ps.h"
+#include "top_trend.h"
 
 struct order {
 	bool batch;
 	unsigned frames; /* 0: until told */
 	uint64_t every_ns;
 	char sort; /* memory, active, user, pid: their first letters */
+	char filter[64]; /* only rows that contain it, empty all */
+	bool typing;     /* it is being typed */
+	struct ps_choice choice;
 };
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -47,6 +51,11 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 		if (!argument[0] || !strchr("maup", argument[0]))
 			argp_error(state, "'%s': sorted by memory, active, user or pid", argument);
 		order->sort = argument[0];
+		return 0;
+	case 'f':
+		if (strlen(argument) >= sizeof(order->filter))
+			argp_error(state, "that filter is too long");
+		strcpy(order->filter, argument);
 		return 0;
 	case ARGP_KEY_ARG: argp_usage(state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -86,6 +95,56 @@ static void sort(struct box *box, char key)
 		qsort(box->processes, box->count, sizeof(*box->processes), by);
 }
 
+/* ---- which rows ---- */
+
+static bool contains(const struct order *order, const char *text)
+{
+	return text && strcasestr(text, order->filter);
+}
+
+static bool fits(const struct order *order, const struct box *box, const struct box_process *process)
+{
+	for (size_t i = 0; i < process->hold_count; i++)
+		if (contains(order, box_uuid(&box->gpus[process->holds[i].gpu])))
+			return true;
+	return contains(order, ps_pid(process)) || contains(order, process->user) ||
+		contains(order, process->who->command) || contains(order, process->who->job) ||
+		contains(order, process->who->labels);
+}
+
+static bool other_fits(const struct order *order, const struct box *box, const struct box_other *other)
+{
+	char pid[24];
+
+	snprintf(pid, sizeof(pid), "%d", other->pid);
+	return contains(order, pid) || contains(order, box_uuid(&box->gpus[other->gpu])) ||
+		(other->known && (contains(order, other->user) || contains(order, other->command)));
+}
+
+/* Those that fit come first, and only they are counted; the box is closed with its own counts. */
+static void filter(const struct order *order, struct box *box)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < box->count; i++)
+		if (fits(order, box, &box->processes[i])) {
+			struct box_process process = box->processes[kept];
+
+			box->processes[kept++] = box->processes[i];
+			box->processes[i] = process;
+		}
+	box->count = kept;
+	kept = 0;
+	for (size_t i = 0; i < box->other_count; i++)
+		if (other_fits(order, box, &box->others[i])) {
+			struct box_other other = box->others[kept];
+
+			box->others[kept++] = box->others[i];
+			box->others[i] = other;
+		}
+	box->other_count = kept;
+}
+
 /* ---- one frame ---- */
 
 static char *draw(const struct order *order)
@@ -94,6 +153,7 @@ static char *draw(const struct order *order)
 	size_t bytes = 0;
 	FILE *out = need(open_memstream(&text, &bytes));
 	struct box box;
+	size_t count, other_count;
 
 	nvml_begin();
 	box_open(&box, false);
@@ -101,17 +161,25 @@ static char *draw(const struct order *order)
 	box_look(&box);
 	box_add_others(&box);
 	sort(&box, order->sort);
-	ps_table(out, &box, BY_GPU);
+	trend_note(&box);
+	ps_table(out, &box, BY_GPU, &order->choice);
 	fputc('\n', out);
-	ps_table(out, &box, BY_PROCESS);
+	count = box.count;
+	other_count = box.other_count;
+	if (order->filter[0])
+		filter(order, &box);
+	ps_table(out, &box, BY_PROCESS, &order->choice);
+	box.count = count;
+	box.other_count = other_count;
 	box_close(&box);
 	fclose(out);
 	return need(text);
 }
 
 /* What fits the window as it is now, line by line; what is behind a line goes. */
-static void show(const char *text)
+static void show(const struct order *order, const char *text)
 {
+	char last[160];
 	struct winsize window = { 0 };
 	unsigned rows = 24, columns = 80;
 
@@ -129,7 +197,13 @@ static void show(const char *text)
 		free(line);
 		text += length + (text[length] == '\n');
 	}
-	printf("\033[J%.*s", (int)columns - 1, "q quit   sort: m memory  a active  u user  p pid");
+	if (order->typing || order->filter[0])
+		snprintf(last, sizeof(last), "filter: %s%s", order->filter, order->typing ?
+			"_   Enter: done  Esc: none" : "   q quit  / filter  m a u p sort");
+	else
+		snprintf(last, sizeof(last), "q quit   sort: m memory  a active  u user  p pid   / filter");
+	fputs("\033[J", stdout);
+	put_safe(stdout, last, columns - 1);
 	fflush(stdout);
 }
 
@@ -170,6 +244,22 @@ static void give_back_terminal(void)
 	tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
 
+static void type(struct order *order, char key)
+{
+	size_t length = strlen(order->filter);
+
+	if (key == '\r' || key == '\n' || key == 27) {
+		order->typing = false;
+		if (key == 27)
+			order->filter[0] = '\0';
+	} else if (key == 127 || key == 8) {
+		order->filter[length ? length - 1 : 0] = '\0';
+	} else if (key >= ' ' && length + 1 < sizeof(order->filter)) {
+		order->filter[length] = key;
+		order->filter[length + 1] = '\0';
+	}
+}
+
 /* False: it is over. */
 static bool wait_for_key(struct order *order)
 {
@@ -178,9 +268,13 @@ static bool wait_for_key(struct order *order)
 
 	if (poll(&keys, 1, (int)(order->every_ns / 1000000)) <= 0)
 		return !ended;
-	if (read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 3)
+	if (read(STDIN_FILENO, &key, 1) != 1 || key == 3 || (key == 'q' && !order->typing))
 		return false;
-	if (strchr("maup", key))
+	if (order->typing)
+		type(order, key);
+	else if (key == '/')
+		order->typing = true;
+	else if (key && strchr("maup", key))
 		order->sort = key;
 	return !ended;
 }
@@ -191,7 +285,7 @@ static void live(struct order *order)
 	do {
 		char *text = draw(order);
 
-		show(text);
+		show(order, text);
 		free(text);
 	} while ((!order->frames || --order->frames) && wait_for_key(order));
 	give_back_terminal();
@@ -213,6 +307,20 @@ static void batch(const struct order *order)
 	}
 }
 
+/* The usual ones, and what was used in the last tables beside what is used now. */
+static void choose_columns(struct ps_choice *choice)
+{
+	static const struct ps_column trend = { "trend", "<TREND", trend_of_row };
+	const unsigned at = 4;
+
+	ps_usual(choice);
+	memmove(&choice->columns[at + 1], &choice->columns[at],
+		(choice->count - at) * sizeof(choice->columns[0]));
+	choice->columns[at] = &trend;
+	choice->count++;
+	choice->gpu_trend = trend_of_gpu;
+}
+
 int cmd_top(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
@@ -220,15 +328,17 @@ int cmd_top(int argc, char **argv)
 		{ "iterations", 'n', "N", 0, "End after so many tables", 0 },
 		{ "delay", 'd', "T", 0, "From one table to the next (default 2s)", 0 },
 		{ "sort", 's', "KEY", 0, "By memory (default), active, user or pid", 0 },
+		{ "filter", 'f', "TEXT", 0, "Only what has this in pid, user, GPU, command, job or labels", 0 },
 		{ 0 },
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
 		.doc = "Who holds GPU memory on this machine, live.\v"
-			"Keys: q quits; m, a, u and p sort by memory, activity, user and pid." };
+			"Keys: q quits; m, a, u and p sort by memory, activity, user and pid; / filters." };
 	struct order order = { .every_ns = 2000000000, .sort = 'm' };
 
 	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = EXIT_USAGE;
+	choose_columns(&order.choice);
 	argp_parse(&parser, argc, argv, 0, NULL, &order);
 	if (!order.batch && (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))) {
 		fprintf(stderr, "cuward: top: no terminal; --batch writes tables\n");

@@ -11,10 +11,41 @@
 
 enum ps_by { BY_PROCESS, BY_USER, BY_GPU };
 
-void ps_table(FILE *out, const struct box *box, enum ps_by by);
+/* A row of the table of processes: one and a GPU (NULL: it uses none), or one not under cuward. */
+struct ps_row {
+	const struct box *box;
+	const struct box_process *process;
+	const struct box_hold *hold;
+	const struct box_other *other;
+};
+
+typedef const char *ps_cell(const struct ps_row *row);
+typedef const char *ps_gpu_cell(const struct box_gpu *gpu);
+
+struct ps_column {
+	const char *name;    /* for -o */
+	const char *heading; /* as table_column() takes it */
+	ps_cell *cell;       /* its text is good until the next row */
+};
+
+struct ps_choice {
+	const struct ps_column *columns[16];
+	unsigned count;
+	ps_gpu_cell *gpu_trend; /* NULL: no such column of GPUs */
+};
+
+/* ps_columns.c: the usual columns; those of a list "pid,user,...". False: name is none of them. */
+void ps_usual(struct ps_choice *choice);
+bool ps_choose(struct ps_choice *choice, const char *list, char name[32]);
+/* "pid, user, ...": all there are. */
+const char *ps_column_names(void);
+
+void ps_table(FILE *out, const struct box *box, enum ps_by by, const struct ps_choice *choice);
 void ps_csv(FILE *out, const struct box *box, enum ps_by by);
 void ps_json(FILE *out, const struct box *box);
 
+/* Bytes, or "unknown". */
+const char *ps_amount(uint64_t bytes);
 /* What it waits for, in words; empty for nothing. Good until the next call. */
 const char *ps_waits(const struct box *box, const struct box_process *process);
 /* How long ago it last did something: "now", "12.3 s", "unknown". */

@@ -7,7 +7,7 @@
 #include "format.h"
 #include "table.h"
 
-static const char *bytes_text(uint64_t bytes)
+const char *ps_amount(uint64_t bytes)
 {
 	return bytes == BYTES_UNKNOWN ? "unknown" : format_bytes(bytes);
 }
@@ -52,69 +52,29 @@ const char *ps_waits(const struct box *box, const struct box_process *process)
 	return text;
 }
 
-static const char *limit_text(const struct box_hold *hold)
+static void put_row(struct table *table, const struct ps_choice *choice, const struct ps_row *row)
 {
-	static char text[64];
-	const char *scope;
-	uint64_t limit = box_limit(hold, &scope);
-
-	if (limit == BYTES_NONE)
-		return "none";
-	snprintf(text, sizeof(text), "%s %s", format_bytes(limit), scope);
-	return text;
+	for (unsigned i = 0; i < choice->count; i++)
+		table_cell(table, choice->columns[i]->cell(row));
 }
 
-static void process_row(struct table *table, const struct box *box, const struct box_process *process,
-	const struct box_hold *hold)
+static void processes(struct table *table, const struct box *box, const struct ps_choice *choice)
 {
-	table_cell(table, ps_pid(process));
-	table_cell(table, process->user);
-	table_cell(table, hold ? box_gpu_name(box, &box->gpus[hold->gpu]) : "none");
-	table_cell(table, hold ? bytes_text(hold->used_bytes) : "0 B");
-	table_cell(table, hold ? limit_text(hold) : "none");
-	table_cell(table, hold ? bytes_text(hold->overhead_bytes) : "0 B");
-	table_cell(table, format_ns(process->who->start_realtime_ns < box->now_ns ?
-		(box->now_ns - process->who->start_realtime_ns) / 1000000000 * 1000000000 : 0));
-	table_cell(table, ps_activity(box, process));
-	table_cell(table, ps_waits(box, process));
-	table_cell(table, process->who->command);
-}
-
-static void other_row(struct table *table, const struct box *box, const struct box_other *other)
-{
-	char pid[24];
-
-	snprintf(pid, sizeof(pid), "%d", other->pid);
-	table_cell(table, pid);
-	table_cell(table, other->known ? other->user : "unknown");
-	table_cell(table, box_gpu_name(box, &box->gpus[other->gpu]));
-	table_cell(table, bytes_text(other->used_bytes));
-	table_cell(table, "none");
-	table_cell(table, "");
-	table_cell(table, !other->known ? "unknown" : format_ns(other->start_ns < box->now_ns ?
-		(box->now_ns - other->start_ns) / 1000000000 * 1000000000 : 0));
-	table_cell(table, "unknown");
-	table_cell(table, "not under cuward");
-	table_cell(table, other->known ? other->command : "unknown");
-}
-
-static void processes(struct table *table, const struct box *box)
-{
-	static const char *const headings[] = { "PID", "<USER", "<GPU", "USED", "LIMIT", "OVERHEAD",
-		"SINCE", "ACTIVE", "<WAITS", "<COMMAND" };
-
-	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
-		table_column(table, headings[i]);
+	for (unsigned i = 0; i < choice->count; i++)
+		table_column(table, choice->columns[i]->heading);
 	for (size_t i = 0; i < box->count; i++) {
 		const struct box_process *process = &box->processes[i];
+		struct ps_row row = { box, process, NULL, NULL };
 
-		for (size_t j = 0; j < process->hold_count; j++)
-			process_row(table, box, process, &process->holds[j]);
+		for (size_t j = 0; j < process->hold_count; j++) {
+			row.hold = &process->holds[j];
+			put_row(table, choice, &row);
+		}
 		if (!process->hold_count)
-			process_row(table, box, process, NULL);
+			put_row(table, choice, &row);
 	}
 	for (size_t i = 0; i < box->other_count; i++)
-		other_row(table, box, &box->others[i]);
+		put_row(table, choice, &(struct ps_row){ box, NULL, NULL, &box->others[i] });
 }
 
 static void users(struct table *table, const struct box *box)
@@ -140,15 +100,18 @@ static bool driver_known(const struct box *box)
 	return false;
 }
 
-static void gpus(struct table *table, const struct box *box)
+static void gpus(struct table *table, const struct box *box, ps_gpu_cell *trend)
 {
 	static const char *const headings[] = { "<GPU", "<NAME", "PROCESSES", "USED", "OVERHEAD",
-		"UNTRACKED", "DRIVER", "TOTAL", "<" };
+		"UNTRACKED", "DRIVER", "TOTAL" };
 	bool driver = driver_known(box);
 
 	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
 		if (driver || (i != 5 && i != 6))
 			table_column(table, headings[i]);
+	if (trend)
+		table_column(table, "<TREND");
+	table_column(table, "<");
 	for (size_t i = 0; i < box->gpu_count; i++) {
 		const struct box_gpu *gpu = &box->gpus[i];
 
@@ -158,18 +121,25 @@ static void gpus(struct table *table, const struct box *box)
 		table_cell(table, format_bytes(gpu->used_bytes));
 		table_cell(table, format_bytes(gpu->overhead_bytes));
 		if (driver) {
-			table_cell(table, bytes_text(gpu->untracked_bytes));
-			table_cell(table, bytes_text(gpu->driver_bytes));
+			table_cell(table, ps_amount(gpu->untracked_bytes));
+			table_cell(table, ps_amount(gpu->driver_bytes));
 		}
-		table_cell(table, bytes_text(gpu->total_bytes));
+		table_cell(table, ps_amount(gpu->total_bytes));
+		if (trend)
+			table_cell(table, trend(gpu));
 		table_cell(table, gpu->claimed_more ? "more is claimed than it has" : "");
 	}
 }
 
-void ps_table(FILE *out, const struct box *box, enum ps_by by)
+void ps_table(FILE *out, const struct box *box, enum ps_by by, const struct ps_choice *choice)
 {
 	struct table table = { 0 };
 
-	(by == BY_PROCESS ? processes : by == BY_USER ? users : gpus)(&table, box);
+	if (by == BY_PROCESS)
+		processes(&table, box, choice);
+	else if (by == BY_USER)
+		users(&table, box);
+	else
+		gpus(&table, box, choice->gpu_trend);
 	table_print(&table, out, 0);
 }

@@ -233,3 +233,16 @@ poke() {
 		[ "$status" -eq 2 ]
 	done
 }
+
+@test "-o: these columns, in this order" {
+	CUWARD_JOB=one CUWARD_LABEL=team=red CUWARD_MEMORY=8M holder init device 0 alloc 3M say held sleep 600000
+	"$cuward" ps -o job,pid,used,limit,labels,uid,uuid >out
+	[ "$(head -1 out | tr -s ' ')" = "JOB PID USED LIMIT LABELS UID UUID" ]
+	[ "$(tail -n +2 out | tr -s ' ')" = "one $pid 3.00 MiB 8.00 MiB process team=red $(id -u) GPU-51000000-0000-4000-8000-000000000000" ]
+	[ "$("$cuward" ps -o pid,user,gpu,used,limit,overhead,since,active,waits,command | head -1)" = "$("$cuward" ps | head -1)" ]
+	for wrong in '-o nothing' '-o pid,' '-o pid --json' '-o pid --csv' '-o pid --by user'; do
+		run "$cuward" ps $wrong
+		[ "$status" -eq 2 ]
+	done
+	[[ "$("$cuward" ps -o help 2>&1 || true)" == *"there are pid, user, gpu, used,"* ]]
+}

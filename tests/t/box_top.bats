@@ -49,6 +49,63 @@ teardown() { box_teardown; }
 	grep -q "^ *$pid " plain
 }
 
+@test "trend: what was held in the last tables, as bars" {
+	holder init device 0 alloc 1M say held sh 'while [ ! -e go ]; do sleep 0.05; done' alloc 7M sh 'while [ ! -e on ]; do sleep 0.05; done' freeall sleep 600000
+	LC_ALL=C.UTF-8 "$cuward" top --batch -n 10 -d 0.4s >out 3>&- &
+	top=$!
+	shows() { grep "^ *$pid " out | grep -q " $1 "; }
+	eventually shows '1.00 MiB'
+	touch go
+	eventually shows '8.00 MiB'
+	touch on
+	wait $top
+	# An eighth, all of it, nothing; of its own largest.
+	grep "^ *$pid " out | tail -1 | LC_ALL=C.UTF-8 grep -Eq ' ▂+█+ +none .* play$' || { cat out; false; }
+	# A GPU of its memory.
+	grep '^GPU-51000000 ' out | tail -1 | LC_ALL=C.UTF-8 grep -Eq '16\.0 GiB  ▁{10}'
+	LC_ALL=C "$cuward" top --batch -n 1 >out
+	grep -Eq '^GPU-51000000 .* 16\.0 GiB  _' out
+}
+
+@test "filter: pid, user, GPU, command, job, label" {
+	CUWARD_JOB=one CUWARD_LABEL=team=red holder init device 0 alloc 3M say held sleep 600000
+	first=$pid
+	CUWARD_JOB=two holder init device 0 alloc 5M say held sleep 600000
+	only() { [ "$("$cuward" top --batch -n 1 -f "$1" | awk '$NF == "play" { printf "%s ", $1 }')" = "$2" ]; }
+	only ONE "$first "
+	only "$pid" "$pid "
+	only team=red "$first "
+	only GPU-51 "$pid $first "
+	only "$(id -un)" "$pid $first "
+	only nobody-there ''
+	# The sums of GPUs are those of all.
+	"$cuward" top --batch -n 1 -f two | grep '^GPU-51' | grep -q ' 8.00 MiB '
+}
+
+@test "at a terminal: a filter is typed, and the window grows" {
+	command -v script >/dev/null || skip "needs script"
+	CUWARD_JOB=one holder init device 0 alloc 3M say held sleep 600000
+	first=$pid
+	CUWARD_JOB=two holder init device 0 alloc 5M say held sleep 600000
+	cat >inside <<-X
+		stty rows 8 cols 40
+		(sleep 1; stty rows 20 cols 100 </dev/tty) &
+		exec timeout 60 "$cuward" top -d 0.3s
+	X
+	{ sleep 2; printf /; printf twox; printf '\177\n'; sleep 1; printf q; } | script -qec "sh ./inside" /dev/null >out
+	python3 - out $first $pid <<-'X'
+		import re, sys
+		frames = [re.sub(r'\x1b\[[0-9?]*[a-zA-Z]', '', f).replace('\r', '') for f in open(sys.argv[1]).read().split('\x1b[H')[1:]]
+		lines = [f.split('\n') for f in frames]
+		first, second = sys.argv[2], sys.argv[3]
+		assert all(len(line) <= 40 for line in lines[0]) and len(lines[0]) <= 8, lines[0]
+		last = frames[-1]
+		assert any(len(line) > 40 for line in lines[-1]) and all(len(line) <= 100 for line in lines[-1]), last
+		assert 'filter: two' in last and second in last and first not in last, last
+		assert any('filter: twox_' in f for f in frames), frames[-5:]
+	X
+}
+
 @test "what cannot be asked" {
 	run "$cuward" top </dev/null
 	[ "$status" -eq 2 ]
