@@ -2,7 +2,8 @@
 # reader.sh [MILLIONS] - how fast `cuward timeline` reads a trace, beside babeltrace2's dummy sink.
 #
 # The least of three runs counts, in turns. Bars: 20 million events a second with the model, 8 times
-# babeltrace2, 64 MiB of memory. babeltrace2 reads a tenth of it.
+# babeltrace2, 64 MiB of memory; the page of a fifth of the events at most 5 MB, and painted within 2 s.
+# babeltrace2 reads a tenth of it.
 set -eu
 cd "$(dirname "$0")/../.." || exit 1
 B=${B:-$PWD/build}
@@ -13,6 +14,7 @@ trap 'rm -rf "$work"' EXIT
 "${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -Iinclude -o "$work/big" tests/trace/big.c
 "$work/big" "$work/all" $((millions * 1000000))
 "$work/big" "$work/tenth" $((millions * 100000))
+"$work/big" "$work/fifth" $((millions * 200000)) 64
 
 ours=999 theirs=999 memory=0
 least() { awk -v a="$1" -v b="$2" 'BEGIN { print a < b ? a : b }'; }
@@ -29,7 +31,19 @@ done
 memory=$(python3 -c 'import resource, subprocess, sys
 subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)' "$B/cuward" timeline "$work/all")
+status=0
 awk -v n="$millions" -v a="$ours" -v b="$theirs" -v m="$memory" 'BEGIN {
 	rate = n / a; theirs = n / 10 / b
 	printf "reader: %.1f million events/s, babeltrace2 %.2f, ratio %.1f, %d MiB\n", rate, theirs, rate / theirs, m
-	if (rate < 20 || rate < 8 * theirs || m > 64) { print "reader: a bar FAILS (20, 8 times, 64 MiB)"; exit 1 } }'
+	if (rate < 20 || rate < 8 * theirs || m > 64) { print "reader: a bar FAILS (20, 8 times, 64 MiB)"; exit 1 } }' || status=1
+
+# Painted is what the browser says of the first paint with something in it, after the file was opened.
+command -v chromium >/dev/null || exit $status
+"$B/cuward" timeline --html "$work/page.html" "$work/fifth"
+page=$(stat -c %s "$work/page.html")
+painted=$(timeout 120 python3 tests/browser.py "$work/page.html" \
+	'eval:Math.max(...performance.getEntriesByType("paint").map(e => e.startTime), performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd)')
+awk -v n="$millions" -v size="$page" -v ms="$painted" 'BEGIN {
+	printf "page of %.0f million events: %.2f MB, painted after %.0f ms\n", n / 5, size / 1e6, ms
+	if (size > 5e6 || ms > 2000 || ms <= 0) { print "page: a bar FAILS (5 MB, 2 s)"; exit 1 } }' || status=1
+exit $status
