@@ -94,7 +94,7 @@ static struct members *make_list(int which)
 	generation = __atomic_load_n(&header->taken, __ATOMIC_SEQ_CST);
 	list->count = 0;
 	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
-		if (slots()[i].state == SLOT_TAKEN && is_member(&slots()[i], which))
+		if (slots()[i].state != SLOT_FREE && is_member(&slots()[i], which))
 			list->words[list->count++] = slots()[i].words;
 	}
 	__atomic_store_n(&list->generation, generation, __ATOMIC_SEQ_CST);
@@ -346,11 +346,13 @@ bool group_drop_dead(void)
 
 		for (unsigned d = 0; d < share_slots()->device_count && d < SLOT_DEVICES; d++)
 			held |= __atomic_load_n(&slot->words[d], __ATOMIC_RELAXED) << (64 - 56);
-		if (i == group.self || slot->state != SLOT_TAKEN || !held || !peers_take_over(fd, i))
+		if (i == group.self || slot->state == SLOT_FREE || !held || !peers_take_over(fd, i))
 			continue;
 		memset(slot->words, 0, sizeof(slot->words));
 		memset(slot->overhead, 0, sizeof(slot->overhead));
 		slot->waiting_since_ns = 0;
+		if (slot->state == SLOT_ENDED)
+			slot->state = SLOT_FREE;
 		peers_let_go(fd, i);
 		dropped = true;
 	}

@@ -394,7 +394,7 @@ static int find_slot(int fd)
 
 	for (int dead = 0; dead < 2; dead++) {
 		for (uint32_t i = 0; i < used; i++) {
-			if ((share.slots[i].state == SLOT_TAKEN) != dead)
+			if ((share.slots[i].state != SLOT_FREE) != dead)
 				continue;
 			if (!lock_range(fd, slot_offset(i), sizeof(struct slot), true))
 				continue;
@@ -580,12 +580,14 @@ struct slots_header *share_slots(void)
 void share_give_back_slot(void)
 {
 	struct slot *slot = share.slots ? &share.slots[share.number] : NULL;
+	uint64_t holds = 0;
 
 	if (!slot)
 		return;
+	/* What was not freed is the driver's to free, once this process is no more: it counts so long. */
 	for (int i = 0; i < SLOT_DEVICES; i++)
-		slot->words[i] = slot->overhead[i] = 0;
-	__atomic_store_n(&slot->state, SLOT_FREE, __ATOMIC_RELEASE);
+		holds |= __atomic_load_n(&slot->words[i], __ATOMIC_RELAXED) & WORD_BYTES_MASK;
+	__atomic_store_n(&slot->state, holds ? SLOT_ENDED : SLOT_FREE, __ATOMIC_RELEASE);
 	share.slots = NULL;
 }
 

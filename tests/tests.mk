@@ -82,6 +82,11 @@ check-model: ## ten million random calls, the ledger compared after each
 	@$(MAKE) --no-print-directory $(all_cores) test-programs
 	@B=$(abspath $(B)) tests/model/long.sh
 
+check-chaos: ## minutes of processes that are killed, stopped and restarted under limits (SECONDS=300)
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory $(all_cores) test-programs
+	@B=$(abspath $(B)) CC="$(CC)" SECONDS_OF_CHAOS=$(or $(SECONDS),300) tests/run.sh tests/t/box_chaos.bats
+
 check-clients: ## unmodified CUDA programs, bare and under cuward
 	@tests/setup.sh clients
 	@$(MAKE) --no-print-directory $(all_cores) test-programs

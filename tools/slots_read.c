@@ -99,7 +99,7 @@ static void read_entries(struct slots_file *file, int fd)
 	for (size_t i = 0; i < there; i++) {
 		struct slots_entry *entry = &file->entries[file->count];
 
-		if (slots[i].state != SLOT_TAKEN)
+		if (slots[i].state != SLOT_TAKEN && slots[i].state != SLOT_ENDED)
 			continue;
 		entry->slot = slots[i];
 		entry->number = (uint32_t)i;
@@ -107,7 +107,8 @@ static void read_entries(struct slots_file *file, int fd)
 		/* Whoever wrote it before the machine was started is dead. */
 		entry->owner = !fresh ? OWNER_DEAD : checked_owner(file, &slots[i],
 			lock_owner(fd, sizeof(file->header) + i * sizeof(*slots)));
-		file->count++;
+		/* Who ended in order is nobody to tell of, once he is gone. */
+		file->count += slots[i].state == SLOT_TAKEN || entry->owner != OWNER_DEAD;
 	}
 	free(slots);
 }

@@ -95,6 +95,7 @@ struct slots_header {
 enum slot_state {
 	SLOT_FREE,  /* never taken, or given back */
 	SLOT_TAKEN, /* owner is alive exactly while it holds the lock on the slot's range */
+	SLOT_ENDED, /* the same; it ends in order, with memory that goes when it is dead: then it's free */
 };
 
 /* Whether the owner's tracepoints reach a session. */

@@ -68,18 +68,81 @@ static bool row_is_dead(int fd, int row)
 	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_UNLCK;
 }
 
-/* A dead process's memory goes back to the device; its row stays for whoever wants to read it. */
-static void reap_row(struct sim_truth_process *row)
+static void give_back_row(struct sim_truth_process *row)
 {
-	uint32_t live = ROW_LIVE;
 	int i;
 
-	if (!atomic_compare_exchange_strong(&row->state, &live, ROW_REAPED))
-		return;
 	for (i = 0; i < SIM_DEVICES; i++) {
 		atomic_fetch_sub(&truth->device[i].physical, row->device[i].physical);
 		atomic_fetch_sub(&truth->device[i].requested, row->device[i].requested);
 	}
+}
+
+/* A dead process's memory goes back to the device; its row stays for whoever wants to read it. */
+static void reap_row(struct sim_truth_process *row)
+{
+	uint32_t live = ROW_LIVE;
+
+	atomic_fetch_add(&truth->reaps, 0x10001);
+	if (row->begun != row->done)
+		truth->torn = 1;
+	if (atomic_compare_exchange_strong(&row->state, &live, ROW_REAPED))
+		give_back_row(row);
+	atomic_fetch_sub(&truth->reaps, 1);
+}
+
+/* What all live rows say together, and how many changes they saw. False: one is under way. */
+static bool sum_rows(int device, uint64_t *physical, uint64_t *requested, uint64_t *changes)
+{
+	int i;
+
+	*physical = *requested = *changes = 0;
+	for (i = 0; i < SIM_TRUTH_PROCESSES; i++) {
+		struct sim_truth_process *row = &truth->process[i];
+
+		if (row->state != ROW_LIVE)
+			continue;
+		if (row->begun != row->done)
+			return false;
+		*physical += row->device[device].physical;
+		*requested += row->device[device].requested;
+		*changes += row->done;
+	}
+	return true;
+}
+
+static bool mend_device(int number)
+{
+	struct sim_truth_device *device = &truth->device[number];
+	uint64_t rows[3], again[3], physical, requested;
+
+	physical = device->physical;
+	requested = device->requested;
+	if (!sum_rows(number, &rows[0], &rows[1], &rows[2]) || (truth->reaps & 0xffff) ||
+		!sum_rows(number, &again[0], &again[1], &again[2]) || memcmp(rows, again, sizeof(rows)))
+		return false;
+	return atomic_compare_exchange_strong(&device->physical, &physical, rows[0]) &&
+	       atomic_compare_exchange_strong(&device->requested, &requested, rows[1]);
+}
+
+/*
+ * Who is killed between two figures leaves the device's wrong by that much: it is made the sum of the rows
+ * once they stand still for a moment. Whoever is stopped in the middle of a change puts that off.
+ */
+static void mend(void)
+{
+	int device = 0, tries;
+
+	if (!truth->torn)
+		return;
+	for (tries = 0; tries < 200 && device < SIM_DEVICES; tries++) {
+		if (mend_device(device))
+			device++;
+		else
+			usleep(20);
+	}
+	if (device == SIM_DEVICES)
+		truth->torn = 0;
 }
 
 static void reap(void)
@@ -96,22 +159,77 @@ static void reap(void)
 			row_is_dead(fd, i))
 			reap_row(&truth->process[i]);
 	close(fd);
+	mend();
+}
+
+/* The rest of the line behind the command, which may hold anything; false: there is no such process. */
+static bool read_stat(const char *pid, char *text, size_t bytes, char **field)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	text[fread(text, 1, bytes - 1, file)] = 0;
+	fclose(file);
+	*field = strrchr(text, ')');
+	return *field;
+}
+
+#define EXITING 4u /* PF_EXITING of the kernel */
+
+static bool row_is_dying(const struct sim_truth_process *row)
+{
+	char pid[16], text[1024], *field;
+	unsigned flags = 0;
+
+	snprintf(pid, sizeof(pid), "%d", (int)row->pid);
+	return !read_stat(pid, text, sizeof(text), &field) ||
+		(sscanf(field + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & EXITING);
+}
+
+static bool somebody_dies(void)
+{
+	int i;
+
+	for (i = 0; i < SIM_TRUTH_PROCESSES; i++)
+		if (truth->process[i].state == ROW_LIVE && &truth->process[i] != own &&
+			row_is_dying(&truth->process[i]))
+			return true;
+	return false;
+}
+
+/*
+ * A process that is killed lets go of one file after the other: who has seen its end by another one may
+ * already use its memory, which the device still counts as taken. What all live ones use is meant.
+ */
+static void note_high(struct sim_truth_device *shared, uint64_t total, uint32_t reaps)
+{
+	int tries;
+
+	reap();
+	if (truth->torn)
+		return; /* nobody can say now */
+	if (!somebody_dies() && !(reaps & 0xffff) && atomic_load(&truth->reaps) == reaps) {
+		raise_high(&shared->requested_high, total);
+		return;
+	}
+	for (tries = 0; tries < 1000 && somebody_dies(); tries++) {
+		usleep(1000);
+		reap();
+	}
+	if (!truth->torn)
+		raise_high(&shared->requested_high, atomic_load(&shared->requested));
 }
 
 static uint64_t start_time(void)
 {
 	char text[1024], *field;
 	unsigned long long ticks = 0;
-	FILE *file = fopen("/proc/self/stat", "re");
-	size_t length;
 
-	if (!file)
-		return 0;
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[length] = 0;
-	field = strrchr(text, ')');
-	if (field)
+	if (read_stat("self", text, sizeof(text), &field))
 		sscanf(field + 1,
 			" %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
 			"%*d %llu",
@@ -231,6 +349,18 @@ void usage_forked(void)
 
 /* ---- figures ---- */
 
+static void change_begin(struct device *device)
+{
+	if (device->shared)
+		atomic_fetch_add(&own->begun, 1);
+}
+
+static void change_end(struct device *device)
+{
+	if (device->shared)
+		atomic_fetch_add(&own->done, 1);
+}
+
 static bool shared_take(struct device *device, uint64_t bytes)
 {
 	struct sim_truth_device *shared = device->shared;
@@ -244,26 +374,34 @@ static bool shared_take(struct device *device, uint64_t bytes)
 	return true;
 }
 
-bool device_take(struct device *device, uint64_t bytes)
+static bool take(struct device *device, uint64_t bytes)
 {
 	struct sim_truth_usage *usage = device->truth;
+	bool taken;
 
-	if (!device->shared && usage->physical + bytes > device->memory)
-		return false;
-	if (device->shared && !shared_take(device, bytes)) {
-		reap();
-		if (!shared_take(device, bytes))
-			return false;
-	}
-	add_high(&usage->physical, &usage->physical_high, (int64_t)bytes);
-	return true;
+	change_begin(device);
+	taken = device->shared ? shared_take(device, bytes) : usage->physical + bytes <= device->memory;
+	if (taken)
+		add_high(&usage->physical, &usage->physical_high, (int64_t)bytes);
+	change_end(device);
+	return taken;
+}
+
+bool device_take(struct device *device, uint64_t bytes)
+{
+	if (take(device, bytes))
+		return true;
+	reap();
+	return device->shared && take(device, bytes);
 }
 
 void device_give(struct device *device, uint64_t bytes)
 {
+	change_begin(device);
 	add(&device->truth->physical, -(int64_t)bytes);
 	if (device->shared)
 		atomic_fetch_sub(&device->shared->physical, bytes);
+	change_end(device);
 }
 
 uint64_t device_physical(struct device *device)
@@ -281,16 +419,21 @@ void usage_add(struct device *device, enum sim_family family, uint64_t bytes)
 {
 	struct sim_truth_usage *usage = device->truth;
 	struct sim_usage *row = &usage->family[family];
+	uint64_t total;
+	uint32_t reaps;
 
 	add_high(&row->bytes, &row->high, (int64_t)bytes);
 	add(&row->live, 1);
 	add(&row->allocs, 1);
 	if (!charged[family])
 		return;
+	change_begin(device);
 	add_high(&usage->requested, &usage->requested_high, (int64_t)bytes);
-	if (device->shared)
-		raise_high(&device->shared->requested_high,
-			atomic_fetch_add(&device->shared->requested, bytes) + bytes);
+	reaps = device->shared ? atomic_load(&truth->reaps) : 0;
+	total = device->shared ? atomic_fetch_add(&device->shared->requested, bytes) + bytes : 0;
+	change_end(device);
+	if (device->shared && total > atomic_load(&device->shared->requested_high))
+		note_high(device->shared, total, reaps);
 }
 
 void usage_remove(struct device *device, enum sim_family family, uint64_t bytes)
@@ -303,9 +446,11 @@ void usage_remove(struct device *device, enum sim_family family, uint64_t bytes)
 	add(&row->frees, 1);
 	if (!charged[family])
 		return;
+	change_begin(device);
 	add(&usage->requested, -(int64_t)bytes);
 	if (device->shared)
 		atomic_fetch_sub(&device->shared->requested, bytes);
+	change_end(device);
 }
 
 void usage_reserved(struct device *device, int64_t change)

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define SIM_TRUTH_MAGIC 0x63757472u
-#define SIM_TRUTH_VERSION 2u
+#define SIM_TRUTH_VERSION 3u
 #define SIM_TRUTH_DEVICES 16
 #define SIM_TRUTH_PROCESSES 256
 
@@ -74,6 +74,7 @@ struct sim_truth_process {
 	sim_count copies;
 	sim_count synchronised; /* streams, contexts and events waited for */
 	sim_count bad_frees;    /* frees of something that is not live */
+	sim_count begun, done;  /* changes of its own and the device's figures; equal: none is under way */
 	struct sim_truth_usage device[SIM_TRUTH_DEVICES];
 };
 
@@ -90,6 +91,8 @@ struct sim_truth {
 	_Atomic uint32_t magic;
 	uint32_t version;
 	_Atomic uint32_t devices;
+	_Atomic uint32_t reaps; /* of the dead: how often from bit 16 on, how many are at it below */
+	_Atomic uint32_t torn;  /* somebody died between his own figures and those of the device */
 	struct sim_truth_device device[SIM_TRUTH_DEVICES];
 	struct sim_truth_process process[SIM_TRUTH_PROCESSES];
 };
