@@ -38,20 +38,38 @@ teardown() { box_teardown; }
 	sed "s|@bindir@|$B|" "$share/cuward-clean.service" >units/cuward-clean.service
 	cp "$share/cuward-clean.timer" units
 	[ "$(sed -n 's/^ExecStart=//p' units/cuward-clean.service)" = "$cuward clean --all" ]
+	sed "s|@bindir@|$B|" "$share/cuward-export.service" >units/cuward-export.service
 	if command -v systemd-analyze >/dev/null; then
-		systemd-analyze verify --man=no units/cuward-clean.timer units/cuward-clean.service
+		systemd-analyze verify --man=no units/cuward-clean.timer units/cuward-clean.service \
+			units/cuward-export.service
 	fi
 	if command -v systemd-tmpfiles >/dev/null; then
 		mkdir root
 		systemd-tmpfiles --root="$PWD/root" --create "$share/cuward.tmpfiles.conf"
 		[ -d root/etc/cuward/conf.d ]
 	fi
-	if python3 -c 'import yaml' 2>/dev/null; then
-		python3 -c 'import sys, yaml; pod = yaml.safe_load(open(sys.argv[1])); assert pod["kind"] == "Pod"' \
-			"$share/kubernetes-pod.yml"
-	fi
+	python3 - "$share" <<-'X'
+		import sys, yaml
+		read = lambda name: yaml.safe_load(open(sys.argv[1] + '/' + name))
+		pod = read('kubernetes-pod.yml')
+		assert pod['kind'] == 'Pod'
+		mounts = {m['name'] for m in pod['spec']['containers'][0]['volumeMounts']}
+		assert mounts == {v['name'] for v in pod['spec']['volumes']}
+		services = read('docker-compose.yml')['services']
+		assert [s['environment']['CUWARD_MEMORY'] for s in services.values()] == ['4G', '4G']
+		assert all(any(v.endswith(':' + s['environment']['LD_PRELOAD'] + ':ro') for v in s['volumes']) for s in services.values())
+		assert 'jobs' in read('github-leaks.yml')
+		assert [len(g['rules']) for g in read('prometheus-rules.yml')['groups']] == [4]
+	X
+	sh -n "$share/slurm-task-prolog.sh"
+	bash -n "$share/cuward.bash-completion"
+	# What is there is installed, but for what goes into the command and the completion.
+	make -s -C "$TOP" -n install prefix=/somewhere >installs
+	for recipe in $(cd "$share" && ls | grep -v timeline.html); do
+		grep -q "share/$recipe" installs
+	done
 	# Every variable in it is one of ours.
-	for name in $(grep -o 'CUWARD_[A-Z_]*' "$share/kubernetes-pod.yml" "$share/slurm-task-prolog.sh" -h | sort -u); do
+	for name in $(grep -o 'CUWARD_[A-Z_]*' "$share/kubernetes-pod.yml" "$share/docker-compose.yml" "$share/slurm-task-prolog.sh" -h | sort -u); do
 		grep -q "\"$name\"" "$TOP/include/cuward/settings.h"
 	done
 }
