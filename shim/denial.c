@@ -93,6 +93,9 @@ static void note_refusal(struct thread *thread, int device, uint64_t bytes, cons
 		traced_define_site(denial.site);
 		trace_denied(&event);
 	}
+	/* After it is told: whoever takes a snapshot now has it. */
+	if (guest.slot)
+		__atomic_add_fetch(&guest.slot->denied, 1, __ATOMIC_RELEASE);
 }
 
 CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes, const struct refusal *why)

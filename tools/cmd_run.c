@@ -27,6 +27,7 @@ enum {
 	OPTION_FAIL_ON,
 	OPTION_ERROR_EXITCODE,
 	OPTION_TRACE,
+	OPTION_RECORD,
 	OPTION_REPORT,
 	OPTION_HISTORY,
 	OPTION_STALL,
@@ -69,6 +70,8 @@ static const struct argp_option options[] = {
 	{ "on-idle", OPTION_ON_IDLE, "warn|term", 0, "the same for --idle", 3 },
 	{ "trace", OPTION_TRACE, "DIR", OPTION_ARG_OPTIONAL,
 	  "record an LTTng trace of the command and its children", 3 },
+	{ "record", OPTION_RECORD, "LIST", 0,
+	  "keep the trace in memory, and write it when it is time: on-denied, on-leak, on-signal", 3 },
 	{ "gpu-time", OPTION_GPU_TIME, "N", OPTION_ARG_OPTIONAL,
 	  "time kernels and copies on the GPU with events, one in N (default each)", 3 },
 	{ "report", OPTION_REPORT, "FILE", 0,
@@ -188,6 +191,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case OPTION_ON_IDLE: parse_watch(state, run, key, text); break;
 	case OPTION_ERROR_EXITCODE: run->error_exitcode = parse_exitcode(state, text); break;
 	case OPTION_TRACE: run->trace_to = text ? text : ""; break;
+	case OPTION_RECORD:
+		if (!run_record_parse(run, text))
+			argp_error(state, "--record: '%s' is no list of on-denied, on-leak, on-signal", text);
+		break;
 	case OPTION_SIM: run->sim = text ? text : ""; break;
 	case OPTION_GPU_TIME: set_value(run, SETTING_gpu_time, text ? text : "1"); break;
 	case OPTION_DRY_RUN: run->dry_run = true; break;
@@ -198,6 +205,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!run->argv)
 			argp_error(state, "which command?");
+		if (run->record && !run->trace_to)
+			run->trace_to = "";
 		break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -269,13 +278,16 @@ static int name_trace(struct run *run)
 static int start_trace(struct run *run)
 {
 	char why[512];
+	bool good;
 
 	if (!run->trace_to)
 		return 0;
 	if (name_trace(run) != 0)
 		return EXIT_CUWARD;
-	if (!session_start(&run->session, run->trace_dir, run->libraries, why, sizeof(why)))
-		return run_fail("--trace: %s", why);
+	good = run->record ? run_record_start(run, why, sizeof(why)) :
+		session_start(&run->session, run->trace_dir, run->libraries, why, sizeof(why));
+	if (!good)
+		return run_fail("%s: %s", run->record ? "--record" : "--trace", why);
 	run->tracing = true;
 	return 0;
 }

@@ -22,12 +22,14 @@
 #include "state.h"
 #include "trace_end.h"
 #include "trace_show.h"
+#include "trace_snapshot.h"
 
 /* So long `start` waits for processes to answer, and `stop` for the end. */
 enum { ANSWER_MS = 1000, END_MS = 25000 };
 
 struct order {
 	const char *verb;
+	const char *about; /* snapshot: a pid or a job */
 	const char *output;
 	bool json;
 	char folder[PATH_MAX]; /* of shared state */
@@ -326,12 +328,17 @@ static int status(struct order *order)
 	return EXIT_FINE;
 }
 
+static int snapshot(struct order *order)
+{
+	return trace_snapshot(order->about);
+}
+
 /* ---- the line ---- */
 
 static const struct {
 	const char *word;
 	int (*run)(struct order *);
-} verbs[] = { { "start", start }, { "stop", stop }, { "status", status } };
+} verbs[] = { { "start", start }, { "stop", stop }, { "status", status }, { "snapshot", snapshot } };
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
@@ -341,13 +348,16 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case 'o': order->output = argument; return 0;
 	case 'j': order->json = true; return 0;
 	case ARGP_KEY_ARG:
-		if (order->verb)
+		if (state->arg_num > 1)
 			argp_usage(state);
-		order->verb = argument;
+		*(state->arg_num ? &order->about : &order->verb) = argument;
 		return 0;
 	case ARGP_KEY_END:
 		if (!order->verb)
-			argp_error(state, "start, stop or status?");
+			argp_error(state, "start, stop, status or snapshot?");
+		if (!order->about != (strcmp(order->verb, "snapshot") != 0))
+			argp_error(state, order->about ? "%s takes no argument" : "%s of which process or job?",
+				order->verb);
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -360,9 +370,9 @@ int cmd_trace(int argc, char **argv)
 		{ "json", 'j', NULL, 0, "as JSON", 0 }, { 0 },
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
-		.args_doc = "start [-o DIR]\nstop\nstatus",
+		.args_doc = "start [-o DIR]\nstop\nstatus\nsnapshot PID|JOB",
 		.doc = "One trace of all your CUDA processes on this machine, running ones included.\v"
-			"A running process joins at its next CUDA call.\n"
+			"A running process joins at its next CUDA call. snapshot: of a run with --record.\n"
 			"Exit status: 0, 1 events were lost or processes cannot be reached, 2 usage, 3 not "
 			"available, 4 no permission." };
 	struct order order = { 0 };
@@ -377,5 +387,5 @@ int cmd_trace(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (strcmp(order.verb, verbs[i].word) == 0)
 			return verbs[i].run(&order);
-	return fail(EXIT_USAGE, order.verb, "it is start, stop or status");
+	return fail(EXIT_USAGE, order.verb, "it is start, stop, status or snapshot");
 }

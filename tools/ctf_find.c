@@ -22,6 +22,38 @@ static struct {
 	size_t stream_count, stream_capacity;
 } search;
 
+static bool is_folder(const char *format, const char *folder)
+{
+	char path[PATH_MAX];
+	struct stat about;
+
+	snprintf(path, sizeof(path), format, folder);
+	return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/*
+ * A snapshot of a flight recorder (SNAPSHOT_PREFIX): what names its events is in `definitions`, and in
+ * the folder that it lies in.
+ */
+static void leave_snapshot(char *root)
+{
+	char *last = strrchr(root, '/');
+
+	if (last && strcmp(last, "/definitions") == 0) {
+		*last = '\0';
+		last = strrchr(root, '/');
+	}
+	if (!last || strncmp(last + 1, "snapshot-", 9) != 0 || !is_folder("%s/ust", root))
+		return;
+	if (is_folder("%s/definitions", root)) {
+		*last = '\0';
+		return;
+	}
+	*last = '\0';
+	if (!is_folder("%s/ust", root))
+		*last = '/';
+}
+
 /* The folder of the session: what is above the folders of users and of archived chunks. */
 static uint32_t session_of(struct ctf_dirs *dirs, const char *path)
 {
@@ -29,6 +61,7 @@ static uint32_t session_of(struct ctf_dirs *dirs, const char *path)
 
 	if ((end = strstr(root, "/archives/")) || (end = strstr(root, "/ust/")))
 		*end = '\0';
+	leave_snapshot(root);
 	for (size_t i = 0; i < dirs->session_count; i++) {
 		if (strcmp(dirs->sessions[i], root) == 0) {
 			free(root);

@@ -12,6 +12,7 @@
  *	run_watch.c        look at its processes meanwhile: who is stalled, who is idle?
  *	run_report.c       what its processes left: JSON report, --fail-on
  *	run_trace.c        the end of its trace
+ *	run_record.c       its flight recorder
  *	run_summary.c      the same for people
  *	run_history.c      a line of history for each of them
  */
@@ -133,6 +134,9 @@ struct run {
 	struct run_promise promise;
 	struct session session;
 	struct run_watch watch;
+	unsigned record; /* enum run_record, 0: no flight recorder */
+	char **snapshots; /* that it wrote, in order */
+	unsigned snapshot_count;
 	bool tracing;
 	char trace_dir[PATH_MAX];
 	struct session_result trace;
@@ -192,6 +196,14 @@ void run_watch_end(struct run *run); /* the command ended: see to the end of tho
 
 /* run_report.c: the exit status of cuward run. */
 int run_report(struct run *run);
+
+/* run_record.c: a flight recorder instead of a trace of all. */
+enum run_record { RECORD_DENIED = 1, RECORD_LEAK = 2, RECORD_SIGNAL = 4 };
+#define RECORD_FILE ".recorder" /* in the folder of the job; see session_recorder */
+bool run_record_parse(struct run *run, const char *text);
+bool run_record_start(struct run *run, char *why, size_t why_bytes);
+void run_record_ask(struct run *run, const struct ledger_list *list); /* before the trace ends */
+void run_record_end(struct run *run, struct ledger_list *list);       /* and after */
 
 /* run_trace.c: tell the trace how its processes ended, and end it. */
 void run_trace_end(struct run *run, struct ledger_list *list);

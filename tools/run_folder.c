@@ -150,7 +150,8 @@ static void remove_file(const FTSENT *file)
 {
 	FTSENT *folder = file->fts_parent;
 
-	if (folder->fts_number == FOREIGN || strcmp(file->fts_name, ".run") == 0)
+	if (folder->fts_number == FOREIGN || strcmp(file->fts_name, ".run") == 0 ||
+		strcmp(file->fts_name, RECORD_FILE) == 0)
 		return;
 	if (!run_folder_is_dead(sweeping.dir, file->fts_path) || unlink(file->fts_path) != 0)
 		folder->fts_number = NEEDED;
@@ -172,6 +173,8 @@ static void leave(FTSENT *folder)
 	}
 	lock = open_lock(folder->fts_path, 0);
 	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0) {
+		snprintf(path, sizeof(path), "%s/" RECORD_FILE, folder->fts_path);
+		unlink(path);
 		snprintf(path, sizeof(path), "%s/.run", folder->fts_path);
 		unlink(path);
 		rmdir(folder->fts_path);

@@ -189,6 +189,15 @@ static void put_suppressions(struct json *json, const struct run *run)
 	json_close(json, ']');
 }
 
+static void put_snapshots(struct json *json, const struct run *run)
+{
+	json_open_flat(json, "snapshots", '[');
+	for (unsigned i = 0; i < run->snapshot_count; i++)
+		json_string(json, NULL, run->snapshots[i]);
+	json_close(json, ']');
+	json_number(json, "refusals_without", run->trace.unwritten);
+}
+
 static void put_trace(struct json *json, const struct run *run, const struct run_sums *sums)
 {
 	json_open_flat(json, "trace", '{');
@@ -199,6 +208,8 @@ static void put_trace(struct json *json, const struct run *run, const struct run
 		json_bytes(json, "bytes",
 			session_is_remote(run->trace_dir) ? BYTES_NONE : run->trace.bytes);
 		json_bool(json, "complete", run->trace.complete);
+		if (run->record)
+			put_snapshots(json, run);
 	} else {
 		json_null(json, "dir");
 	}
@@ -316,6 +327,15 @@ static bool write_documents(const struct run *run, const struct ledger_list *lis
 	return write_document(run, beside, list, sums) && fine;
 }
 
+static void end_tracing(struct run *run, struct ledger_list *list)
+{
+	if (run->record)
+		run_record_ask(run, list);
+	run_trace_end(run, list);
+	if (run->record)
+		run_record_end(run, list);
+}
+
 int run_report(struct run *run)
 {
 	struct ledger_list list = { 0 };
@@ -327,7 +347,7 @@ int run_report(struct run *run)
 		ledger_list_open(&list, run->dir, run->job);
 	set_ends(run, &list);
 	if (run->tracing)
-		run_trace_end(run, &list);
+		end_tracing(run, &list);
 	else
 		run_trace_join(run, &list);
 	sums = run_sum_up(&list);

@@ -180,8 +180,24 @@ static void put_unrecorded(struct report_out *out, const struct run_sums *sums)
 	text_put(out, " processes that used CUDA could not be recorded\n");
 }
 
+static void put_snapshots(struct report_out *out, const struct run *run)
+{
+	for (unsigned i = 0; i < run->snapshot_count; i++) {
+		text_put(out, "cuward: recorded ");
+		text_put(out, run->snapshots[i]);
+		text_char(out, '\n');
+	}
+	if (!run->trace.unwritten)
+		return;
+	text_put(out, "cuward: ");
+	text_count(out, run->trace.unwritten, "later refusal");
+	text_put(out, " had no snapshot\n");
+}
+
 static void put_trace(struct report_out *out, const struct run *run, const struct run_sums *sums)
 {
+	if (run->record)
+		put_snapshots(out, run);
 	text_put(out, "cuward: trace in ");
 	text_put(out, run->trace_dir);
 	if (run->trace.lost > 0) {

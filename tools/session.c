@@ -147,12 +147,13 @@ static void session_close(struct session *session)
 	session->talk = session->events = -1;
 }
 
-bool session_start(struct session *session, const char *trace_dir, const char *folder, char *why,
-	size_t why_bytes)
+static bool start(struct session *session, const char *trace_dir, const char *folder,
+	const struct session_recorder *recorder, char *why, size_t why_bytes)
 {
 	char name[32];
 	struct session_plan plan = {
-		.name = name, .daemon = true, .trace_dir = trace_dir, .folder = folder};
+		.name = name, .daemon = true, .recorder = recorder, .trace_dir = trace_dir,
+		.folder = folder};
 
 	/* A relay daemon keeps the sessions of a machine apart by their names, and by the second. */
 	snprintf(name, sizeof(name), "cuward-%d", (int)getpid());
@@ -168,6 +169,30 @@ bool session_start(struct session *session, const char *trace_dir, const char *f
 	session_close(session);
 	tree_remove(session->home);
 	return false;
+}
+
+bool session_start(struct session *session, const char *trace_dir, const char *folder, char *why,
+	size_t why_bytes)
+{
+	return start(session, trace_dir, folder, NULL, why, why_bytes);
+}
+
+bool session_start_recorder(struct session *session, const char *trace_dir, const char *folder,
+	const struct session_recorder *recorder, char *why, size_t why_bytes)
+{
+	if (!session_is_remote(trace_dir))
+		return start(session, trace_dir, folder, recorder, why, why_bytes);
+	snprintf(why, why_bytes, "a flight recorder writes to a folder, not to %s", trace_dir);
+	return false;
+}
+
+void session_snapshot(struct session *session, const char *why)
+{
+	struct session_report request = {.good = true};
+
+	snprintf(request.result.warning, sizeof(request.result.warning), "%s", why);
+	if (session->talk >= 0)
+		talk_send(session->talk, &request);
 }
 
 /* ---- sessions that outlive their caller ---- */

@@ -38,11 +38,32 @@ struct session_result {
 	uint64_t lost;     /* events LTTng discarded */
 	uint64_t bytes;    /* size of the trace on disk; 0 where it is not here */
 	bool complete;     /* the trace is whole: stopped and flushed in time */
+	unsigned snapshots;
+	unsigned unwritten; /* refusals after the last snapshot that may be taken for them */
 	char warning[512]; /* a sentence, empty if all went well */
 };
 
 /* net://HOST[:PORT[:PORT]]: the trace goes to a relay daemon there, and nothing of it is here. */
 bool session_is_remote(const char *trace_dir);
+
+/*
+ * A flight recorder: the newest events stay in memory, and are written as a folder
+ * DIR/snapshot-WHY-TIME-N when it is time. What names them is in DIR/ust all along, and in
+ * `definitions` of each snapshot once the session has ended.
+ */
+struct session_recorder {
+	bool on_denied;
+	char slots[4096];  /* the slots file of this user, and ... */
+	char job[128];     /* ... whose refusals count */
+	char asked[4096];  /* a file to be made: whoever wants a snapshot finds the keeper by its lock */
+};
+#define SNAPSHOT_PREFIX "snapshot-"
+enum { SNAPSHOTS_DENIED_MAX = 16 }; /* of those for refusals */
+
+bool session_start_recorder(struct session *session, const char *trace_dir, const char *folder,
+	const struct session_recorder *recorder, char *why, size_t why_bytes);
+/* One now, for this reason (a word). session_stop() waits for it. */
+void session_snapshot(struct session *session, const char *why);
 
 /*
  * Begin. trace_dir is an absolute path, made if it is missing, or remote; folder holds

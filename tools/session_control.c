@@ -23,6 +23,12 @@
 	X(lttng_list_sessions) \
 	X(lttng_session_descriptor_local_create) \
 	X(lttng_session_descriptor_network_create) \
+	X(lttng_session_descriptor_snapshot_create) \
+	X(lttng_snapshot_output_create) \
+	X(lttng_snapshot_output_set_local_path) \
+	X(lttng_snapshot_output_set_name) \
+	X(lttng_snapshot_output_destroy) \
+	X(lttng_snapshot_record) \
 	X(lttng_create_session_ext) \
 	X(lttng_create_handle) \
 	X(lttng_channel_create) \
@@ -87,9 +93,38 @@ static const struct channel_plan channels[] = {
 			"cuward:stream", "cuward:held"}},
 	{"process", 1, 4, 64 << 10, {NULL}},
 };
-#define CHANNELS (sizeof(channels) / sizeof(channels[0]))
+
+/*
+ * A flight recorder is two sessions: what happens all the time goes round in memory, and what is rare,
+ * or names what others say, is written as it comes, so that any snapshot has it.
+ */
+static const struct channel_plan ring_channels[] = {
+	{"calls", 11, 8, 1 << 20,
+		{"cuward:launch", "cuward:copy", "cuward:sync", "cuward:gpu", "cuward:call"}},
+	{"memory", 4, 8, 256 << 10, {"cuward:alloc", "cuward:free", "cuward:held"}},
+};
+static const struct channel_plan rare_channels[] = {{"process", 1, 4, 64 << 10, {NULL}}};
+
+/* What one session records. */
+struct session_kind {
+	const struct channel_plan *channels;
+	unsigned count;
+	bool ring;
+	const struct channel_plan *others; /* whose events are not ours */
+	unsigned other_count;
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+static const struct session_kind whole = {channels, COUNT(channels), false, NULL, 0};
+static const struct session_kind ring = {ring_channels, COUNT(ring_channels), true, NULL, 0};
+static const struct session_kind rare = {
+	rare_channels, COUNT(rare_channels), false, ring_channels, COUNT(ring_channels)};
 
 #define BUFFERS_BYTES_MAX (128ull << 20)
+/* A recorder's names are on disk so soon: a snapshot is read while the program goes on. */
+#define NAMES_EVERY_US 500000u
+#define RECORDER_BYTES_MAX (32ull << 20) /* cuward-run(1) says so */
+static uint64_t buffers_bytes_max = BUFFERS_BYTES_MAX;
 #define BUFFER_BYTES_MIN 4096ull
 
 /* LTTng makes buffers for each CPU that could ever be there: the last number of "0-127". */
@@ -124,7 +159,7 @@ static uint64_t cpu_bytes(void)
 {
 	uint64_t bytes = shm_free() / 4;
 
-	return (bytes < BUFFERS_BYTES_MAX ? bytes : BUFFERS_BYTES_MAX) / cpus_possible();
+	return (bytes < buffers_bytes_max ? bytes : buffers_bytes_max) / cpus_possible();
 }
 
 static uint64_t buffer_bytes(const struct channel_plan *plan)
@@ -142,7 +177,7 @@ static bool shm_suffices(int talk)
 {
 	uint64_t needed = 0;
 
-	for (unsigned i = 0; i < CHANNELS; i++)
+	for (unsigned i = 0; i < COUNT(channels); i++)
 		needed += (buffer_bytes(&channels[i]) + BUFFER_BYTES_MIN) * channels[i].buffers;
 	needed *= cpus_possible();
 	if (needed < shm_free())
@@ -156,14 +191,16 @@ static bool shm_suffices(int talk)
 
 static struct lttng_domain domain = {.type = LTTNG_DOMAIN_UST, .buf_type = LTTNG_BUFFER_PER_UID};
 
-static int channel_add(struct lttng_handle *handle, const struct channel_plan *plan)
+static int channel_add(struct lttng_handle *handle, const struct channel_plan *plan,
+	const struct session_kind *kind)
 {
 	struct lttng_channel *channel = ctl.lttng_channel_create(&domain);
 
 	if (!channel)
 		return -LTTNG_ERR_NOMEM;
 	snprintf(channel->name, sizeof(channel->name), "%s", plan->name);
-	channel->attr.overwrite = 0;
+	channel->attr.overwrite = kind->ring;
+	channel->attr.switch_timer_interval = kind->others ? NAMES_EVERY_US : 0;
 	channel->attr.subbuf_size = buffer_bytes(plan);
 	channel->attr.num_subbuf = plan->buffers;
 	return ctl.lttng_enable_channel(handle, channel);
@@ -184,12 +221,16 @@ static int event_add(struct lttng_handle *handle, const char *channel, const cha
 		handle, event, channel, NULL, excluded_count, excluded);
 }
 
-static int events_add(struct lttng_handle *handle)
+static int events_add(struct lttng_handle *handle, const struct session_kind *kind)
 {
-	char *taken[CHANNELS * 8];
+	const struct channel_plan *end = kind->channels + kind->count;
+	char *taken[32];
 	int count = 0, result = 0;
 
-	for (const struct channel_plan *c = channels; c < channels + CHANNELS && result >= 0; c++) {
+	for (unsigned k = 0; k < kind->other_count; k++)
+		for (unsigned i = 0; i < 8 && kind->others[k].events[i]; i++)
+			taken[count++] = (char *)kind->others[k].events[i];
+	for (const struct channel_plan *c = kind->channels; c < end && result >= 0; c++) {
 		if (!c->events[0])
 			result = event_add(handle, c->name, "cuward:*", count, taken);
 		for (unsigned i = 0; i < 8 && c->events[i] && result >= 0; i++) {
@@ -200,12 +241,12 @@ static int events_add(struct lttng_handle *handle)
 	return result;
 }
 
-static int channels_add(struct lttng_handle *handle)
+static int channels_add(struct lttng_handle *handle, const struct session_kind *kind)
 {
 	int result = 0;
 
-	for (unsigned i = 0; i < CHANNELS && result >= 0; i++)
-		result = channel_add(handle, &channels[i]);
+	for (unsigned i = 0; i < kind->count && result >= 0; i++)
+		result = channel_add(handle, &kind->channels[i], kind);
 	return result;
 }
 
@@ -218,10 +259,9 @@ static struct lttng_session_descriptor *describe(const struct session_plan *plan
 }
 
 /* 0 or a negative LTTng error code; what it was doing then is in *step. */
-static int control_set_up(const struct session_plan *plan, struct lttng_handle **handle,
-	const char **step)
+static int session_add(const char *name, struct lttng_session_descriptor *descriptor,
+	const struct session_kind *kind, struct lttng_handle **handle, const char **step)
 {
-	struct lttng_session_descriptor *descriptor = describe(plan);
 	int result;
 
 	*step = "create a trace session";
@@ -230,19 +270,64 @@ static int control_set_up(const struct session_plan *plan, struct lttng_handle *
 	result = ctl.lttng_create_session_ext(descriptor);
 	if (result != LTTNG_OK)
 		return -result;
-	*handle = ctl.lttng_create_handle(plan->name, &domain);
+	*handle = ctl.lttng_create_handle(name, &domain);
 	if (!*handle)
 		return -LTTNG_ERR_NOMEM;
 	*step = "create trace buffers";
-	result = channels_add(*handle);
+	result = channels_add(*handle, kind);
 	if (result < 0)
 		return result;
 	*step = "enable the events";
-	result = events_add(*handle);
+	result = events_add(*handle, kind);
 	if (result < 0)
 		return result;
 	*step = "start the trace session";
-	return ctl.lttng_start_tracing(plan->name);
+	return ctl.lttng_start_tracing(name);
+}
+
+static void ring_name(char name[64], const struct session_plan *plan)
+{
+	snprintf(name, 64, "%s-ring", plan->name);
+}
+
+static int control_set_up(const struct session_plan *plan, struct lttng_handle **handle,
+	const char **step)
+{
+	struct lttng_handle *ring_handle;
+	char name[64];
+	int result = 0;
+
+	if (plan->recorder) {
+		ring_name(name, plan);
+		result = session_add(name, ctl.lttng_session_descriptor_snapshot_create(name), &ring,
+			&ring_handle, step);
+	}
+	if (result < 0)
+		return result;
+	return session_add(plan->name, describe(plan), plan->recorder ? &rare : &whole, handle, step);
+}
+
+/* ---- snapshots ---- */
+
+/* Where it lies: the folder of that name that was not there before. */
+static void control_snapshot(const struct session_plan *plan, const char *why, int talk)
+{
+	struct lttng_snapshot_output *output = ctl.lttng_snapshot_output_create();
+	struct session_report report = {.good = true};
+	char session[64], name[64];
+	int result = -LTTNG_ERR_NOMEM;
+
+	ring_name(session, plan);
+	snprintf(name, sizeof(name), SNAPSHOT_PREFIX "%.32s", why);
+	if (output && ctl.lttng_snapshot_output_set_local_path(plan->trace_dir, output) == 0 &&
+		ctl.lttng_snapshot_output_set_name(name, output) == 0)
+		result = ctl.lttng_snapshot_record(session, output, 1);
+	if (output)
+		ctl.lttng_snapshot_output_destroy(output);
+	if (result < 0)
+		talk_bad(talk, "no snapshot: %s", ctl.lttng_strerror(result));
+	else
+		talk_send(talk, &report);
 }
 
 /* ---- stop ---- */
@@ -291,6 +376,16 @@ static uint64_t control_lost(struct lttng_handle *handle)
 	return sum;
 }
 
+/* What is in memory and was not asked for is not wanted. */
+static void ring_end(const struct session_plan *plan)
+{
+	char name[64];
+
+	ring_name(name, plan);
+	ctl.lttng_stop_tracing_no_wait(name);
+	ctl.lttng_destroy_session_no_wait(name);
+}
+
 static void control_stop(const struct session_plan *plan, struct lttng_handle *handle, int talk)
 {
 	struct session_report report = {.good = true};
@@ -300,6 +395,9 @@ static void control_stop(const struct session_plan *plan, struct lttng_handle *h
 		talk_bad(talk, "the trace session did not stop: %s", ctl.lttng_strerror(result));
 		return;
 	}
+	if (plan->recorder)
+		ring_end(plan);
+	report.last = true;
 	report.result.complete = control_drain(plan);
 	report.result.lost = control_lost(handle);
 	if (!report.result.complete)
@@ -313,10 +411,13 @@ static void control_stop(const struct session_plan *plan, struct lttng_handle *h
 void control_main(const struct session_plan *plan, int talk)
 {
 	struct lttng_handle *handle = NULL;
+	struct session_report request;
 	const char *step = "";
 	int result;
 
 	plan_environment(plan);
+	if (plan->recorder)
+		buffers_bytes_max = RECORDER_BYTES_MAX;
 	if (!control_load(talk) || !shm_suffices(talk))
 		_exit(1);
 	while (ctl.lttng_session_daemon_alive() != 1)
@@ -329,7 +430,8 @@ void control_main(const struct session_plan *plan, int talk)
 	}
 	talk_good(talk);
 	while (!talk_ended(talk, 60000))
-		;
+		if (talk_receive(talk, &request, 0))
+			control_snapshot(plan, request.result.warning, talk);
 	control_stop(plan, handle, talk);
 	_exit(0);
 }

@@ -30,6 +30,7 @@ struct keeper {
 	struct child control;
 	struct child warmer;
 	struct child emitter;
+	struct session_result recorded; /* snapshots, so far */
 	bool begun; /* the daemon's home is ours alone */
 	struct session_report report;
 };
@@ -191,6 +192,28 @@ static bool emitter_done(struct keeper *keeper)
 		talk_receive(keeper->emitter.talk, &report, 3000) && report.good;
 }
 
+/* A snapshot that took too long may be reported first. */
+static bool control_stopped(struct keeper *keeper)
+{
+	while (talk_receive(keeper->control.talk, &keeper->report, STOP_SECONDS * 1000 + 500))
+		if (keeper->report.last || !keeper->report.good)
+			return true;
+	return false;
+}
+
+/* Without any snapshot nobody wants anything. */
+static void keeper_finish_recorder(const struct keeper *keeper)
+{
+	char names[4096];
+
+	if (recorder_link(keeper->plan))
+		return;
+	snprintf(names, sizeof(names), "%s/ust", keeper->plan->trace_dir);
+	tree_remove(names);
+	if (keeper->plan->trace_dir_made)
+		rmdir(keeper->plan->trace_dir);
+}
+
 static void keeper_stop(struct keeper *keeper)
 {
 	struct session_result *result = &keeper->report.result;
@@ -198,7 +221,7 @@ static void keeper_stop(struct keeper *keeper)
 
 	shutdown(keeper->control.talk, SHUT_WR);
 	memset(&keeper->report, 0, sizeof(keeper->report));
-	if (!talk_receive(keeper->control.talk, &keeper->report, STOP_SECONDS * 1000 + 500))
+	if (!control_stopped(keeper))
 		failed(keeper, "the session daemon did not stop in time; the trace may be cut");
 	if (emitted)
 		return;
@@ -239,6 +262,8 @@ static void keeper_clean(struct keeper *keeper)
 	}
 	if (session_is_remote(keeper->plan->trace_dir))
 		return;
+	if (keeper->plan->recorder)
+		keeper_finish_recorder(keeper);
 	tree_take_over(keeper->plan->trace_dir);
 	keeper->report.result.bytes = tree_size(keeper->plan->trace_dir);
 }
@@ -310,10 +335,26 @@ static void await_request(struct keeper *keeper)
 	}
 }
 
+static bool is_broken(void *user)
+{
+	struct keeper *keeper = user;
+
+	if (child_gone(&keeper->daemon, 0))
+		keeper->daemon.pid = 0;
+	if (child_gone(&keeper->control, 0))
+		keeper->control.pid = 0;
+	return keeper->daemon.pid == 0 || keeper->control.pid == 0;
+}
+
 static void await_end(struct keeper *keeper)
 {
 	const struct session_lasting *lasting = keeper->plan->lasting;
+	struct recorder_ends ends = {keeper->control.talk, is_broken, keeper};
 
+	if (keeper->plan->recorder) {
+		recorder_watch(keeper->plan, &ends, &keeper->recorded);
+		return;
+	}
 	if (!lasting) {
 		while (!talk_ended(keeper->plan->talk, 60000))
 			;
@@ -356,6 +397,10 @@ void keeper_main(const struct session_plan *plan)
 	if (!started)
 		trace_discard(plan);
 	keeper.report.last = true;
+	keeper.report.result.snapshots = keeper.recorded.snapshots;
+	keeper.report.result.unwritten = keeper.recorded.unwritten;
+	if (!keeper.report.result.warning[0])
+		strcpy(keeper.report.result.warning, keeper.recorded.warning);
 	talk_send(plan->talk, &keeper.report);
 	if (started && plan->lasting)
 		plan->lasting->ended(plan->lasting->user, &keeper.report.result);

@@ -30,6 +30,7 @@ struct session_plan {
 	const char *home; /* of the daemon; "" where it is the one that this user finds anyway */
 	bool daemon;      /* it is ours: started before all others, ended after them */
 	const struct session_lasting *lasting; /* NULL: the session ends when its caller does */
+	const struct session_recorder *recorder; /* NULL: all is written as it comes */
 	const char *trace_dir;
 	bool trace_dir_made; /* by us: it goes again where the session fails to start */
 	const char *folder;
@@ -80,6 +81,21 @@ void ask_main(const struct session_plan *plan, int talk) __attribute__((noreturn
 void warmer_main(const struct session_plan *plan, int talk) __attribute__((noreturn));
 void emitter_main(const struct session_plan *plan, int talk) __attribute__((noreturn));
 
+/*
+ * session_recorder.c: while the command runs, ask control for snapshots as they are due. Returns when
+ * the caller wants the end, or something died.
+ */
+struct recorder_ends {
+	int control; /* talk with it */
+	bool (*broken)(void *user);
+	void *user;
+};
+void recorder_watch(const struct session_plan *plan, const struct recorder_ends *ends,
+	struct session_result *result);
+
+/* What names the events of snapshots goes along with each of them. False: there is none. */
+bool recorder_link(const struct session_plan *plan);
+
 /* An event as a message for the emitter; 0 if there is no such event. */
 size_t wire_put(char *buffer, size_t size, enum cuward_event which, const void *event);
 #define WIRE_BYTES_MAX 16384
@@ -91,5 +107,7 @@ void wire_take(const char *message, size_t bytes);
 uint64_t tree_size(const char *path);
 void tree_take_over(const char *path);
 void tree_remove(const char *path);
+/* The files of one below the other, under the same names: hard links. */
+void tree_link(const char *from, const char *to);
 
 #endif

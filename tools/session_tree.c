@@ -3,6 +3,7 @@
  */
 #include <ftw.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +51,40 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 	(void)where;
 	remove(path);
 	return 0;
+}
+
+/* nftw hands no pointer on. */
+static const char *link_from, *link_to;
+
+static int link_one(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+	char to[4096 + 600];
+
+	(void)status;
+	(void)where;
+	snprintf(to, sizeof(to), "%s%s", link_to, path + strlen(link_from));
+	/* Where links are not to be had, the folder above has all of it. */
+	if (type == FTW_D)
+		mkdir(to, 0770);
+	else if (type == FTW_F && link(path, to) != 0)
+		return 0;
+	return 0;
+}
+
+void tree_link(const char *from, const char *to)
+{
+	char above[4096 + 600];
+	char *end;
+
+	snprintf(above, sizeof(above), "%s", to);
+	end = strrchr(above, '/');
+	if (end) {
+		*end = 0;
+		mkdir(above, 0770);
+	}
+	link_from = from;
+	link_to = to;
+	nftw(from, link_one, TREE_DESCRIPTORS, FTW_PHYS);
 }
 
 void tree_remove(const char *path)

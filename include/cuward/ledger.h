@@ -159,7 +159,7 @@ struct slot {
 	uint64_t job_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
 	uint64_t waiting_seen_ns;  /* CLOCK_MONOTONIC: a waiting thread was at it */
 	uint32_t waiting_scope;    /* whose limit it waits for: enum cuward_scope */
-	uint32_t reserved_waiting;
+	uint32_t denied;           /* requests refused so far */
 	uint32_t group_gids[SLOT_GROUPS]; /* groups of users whose limit binds it, + 1 */
 	uint32_t control_done;     /* the last value of `control` that was carried out */
 	uint32_t control_answer;   /* enum trace_answer */
