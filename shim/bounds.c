@@ -95,9 +95,10 @@ static void tell_limit(uint64_t *bytes, char *source, const struct admin_limit *
 	memcpy(source, limit->source, sizeof(limit->source));
 }
 
-/* Limits that only the administrator sets. */
+/* Limits that no variable sets. */
 static void settle_common(struct guest_device *device, uint32_t index)
 {
+	const struct slot *slot = guest.slot;
 	struct ledger_device *told = device->ledger;
 	const struct admin *admin = &bounds.admin;
 	struct admin_limit lowest = { .bytes = BYTES_NONE };
@@ -109,9 +110,12 @@ static void settle_common(struct guest_device *device, uint32_t index)
 		if (bytes < lowest.bytes)
 			lowest = admin->groups[i].max[index];
 	}
-	__atomic_store_n(&device->group.user, admin->max[ADMIN_USER][index].bytes, __ATOMIC_RELAXED);
+	memset(told->user_limit_source, 0, sizeof(told->user_limit_source));
+	told->user_limit_bytes = win(BYTES_NONE, "",
+		live_limit(slot ? slot->user_limit_override : NULL, told->slot_device),
+		&admin->max[ADMIN_USER][index], told->user_limit_source);
+	__atomic_store_n(&device->group.user, told->user_limit_bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&device->group.gpu, admin->max[ADMIN_GPU][index].bytes, __ATOMIC_RELAXED);
-	tell_limit(&told->user_limit_bytes, told->user_limit_source, &admin->max[ADMIN_USER][index]);
 	tell_limit(&told->gpu_limit_bytes, told->gpu_limit_source, &admin->max[ADMIN_GPU][index]);
 	tell_limit(&told->group_limit_bytes, told->group_limit_source, &lowest);
 }
@@ -172,7 +176,7 @@ static void find_group(void)
 	}
 	group_open(job, guest.header->slot);
 	guest.slot->group_length = strlen(job);
-	group_inherit(guest.slot->job_limit_override);
+	group_inherit(guest.slot);
 }
 
 /* What is kept for others leaves us the rest of the GPU. */

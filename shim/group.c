@@ -507,25 +507,32 @@ void group_join(const uint32_t *gids, unsigned count)
 		share_slot_changed();
 }
 
-void group_inherit(uint64_t job_limit_override[SLOT_DEVICES])
+static void inherit_from(struct slot *own, const struct slot *other)
 {
-	const struct members *list = members(JOB);
-	int fd = group.job[0] ? peers_open() : -1;
+	bool same_job = group.job[0] && is_member(other, JOB);
+
+	for (unsigned d = 0; d < SLOT_DEVICES; d++) {
+		if (same_job && other->job_limit_override[d])
+			own->job_limit_override[d] = other->job_limit_override[d];
+		if (other->user_limit_override[d])
+			own->user_limit_override[d] = other->user_limit_override[d];
+	}
+}
+
+void group_inherit(struct slot *own)
+{
+	const struct members *list = members(USER);
+	int fd = peers_open();
 
 	for (uint32_t i = 0; fd >= 0 && i < list->count; i++) {
 		uint32_t number = (const struct slot *)list->words[i] - slots();
 
 		if (number == group.self)
 			continue;
-		if (peers_take_over(fd, number)) { /* it is dead */
+		if (peers_take_over(fd, number)) /* it is dead */
 			peers_let_go(fd, number);
-			continue;
-		}
-		for (unsigned d = 0; d < SLOT_DEVICES; d++) {
-			uint64_t bytes = slots()[number].job_limit_override[d];
-
-			job_limit_override[d] = bytes ? bytes : job_limit_override[d];
-		}
+		else
+			inherit_from(own, &slots()[number]);
 	}
 	if (fd >= 0)
 		close(fd);

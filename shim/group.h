@@ -46,8 +46,8 @@ void group_join(const uint32_t *gids, unsigned count);
 /* The least of these limits, and is there one? */
 uint64_t group_least(const struct group_limits *limits);
 
-/* A limit that our job was given while it ran: what living members have in their slots. */
-void group_inherit(uint64_t job_limit_override[SLOT_DEVICES]);
+/* Limits that our job and our user were given while they ran: what others who live have in their slots. */
+void group_inherit(struct slot *own);
 
 /*
  * Raise `bytes` in our own word, the one of index `word_index` in our slot, under the limit of the

@@ -4,6 +4,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <locale.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,7 @@ struct targets {
 	struct box_process **all;
 	size_t count;
 	enum live_scope scope;
+	uid_t uid; /* LIVE_USER */
 };
 
 /* The job whose limit binds it, which may be one around its own. */
@@ -71,18 +73,47 @@ static bool is_bound_by(const struct box_process *process, const char *job)
 		strncmp(process->who->job, job, strlen(job)) == 0;
 }
 
+static bool is_there(const struct box *box, const char *job)
+{
+	for (size_t i = 0; i < box->count; i++)
+		if (box->processes[i].owner != OWNER_DEAD && box_in_job(&box->processes[i], job))
+			return true;
+	return false;
+}
+
+/* A number is a process; a word is a job, or a user where no job has that name. */
+static enum live_scope scope_of(const struct box *box, const char *name, uid_t *uid)
+{
+	const struct passwd *user;
+
+	if (is_number(name))
+		return LIVE_PROCESS;
+	user = is_there(box, name) ? NULL : getpwnam(name);
+	if (user)
+		*uid = user->pw_uid;
+	return user ? LIVE_USER : LIVE_JOB;
+}
+
+static bool is_meant(const struct targets *targets, const struct box *box,
+	const struct box_process *process, const char *name, bool exactly)
+{
+	switch (targets->scope) {
+	case LIVE_PROCESS: return process == box_find(box, (pid_t)strtol(name, NULL, 10));
+	case LIVE_USER: return process->owner != OWNER_DEAD && process->uid == targets->uid;
+	default: return process->owner != OWNER_DEAD && box_in_job(process, name) &&
+		(!exactly || is_bound_by(process, name));
+	}
+}
+
 static void find_targets(struct targets *targets, const struct box *box, const char *name, bool exactly)
 {
-	*targets = (struct targets){ .scope = is_number(name) ? LIVE_PROCESS : LIVE_JOB };
+	*targets = (struct targets){ 0 };
+	targets->scope = scope_of(box, name, &targets->uid);
 	targets->all = need_zeroed(box->count, sizeof(struct box_process *));
 	for (size_t i = 0; i < box->count; i++) {
 		struct box_process *process = &box->processes[i];
-		bool fits = targets->scope == LIVE_PROCESS ?
-			process == box_find(box, (pid_t)strtol(name, NULL, 10)) :
-			process->owner != OWNER_DEAD && box_in_job(process, name) &&
-			(!exactly || is_bound_by(process, name));
 
-		if (fits)
+		if (is_meant(targets, box, process, name, exactly))
 			targets->all[targets->count++] = process;
 	}
 }
@@ -90,7 +121,7 @@ static void find_targets(struct targets *targets, const struct box *box, const c
 static int nobody(const char *name)
 {
 	return fail(EXIT_FOUND, name, is_number(name) ? "no process with this pid uses CUDA under cuward" :
-		"no process of this job uses CUDA, or its limit is that of a job around it");
+		"no process of this job or user uses CUDA, or its limit is that of a job around it");
 }
 
 /* ---- get, set, clear ---- */
@@ -123,7 +154,7 @@ static int change_one(const struct targets *targets, const struct box_process *p
 	if (limit && !live_resolve(&change, process, limit, why, sizeof(why)))
 		return fail(EXIT_FOUND, process->who->command, why);
 	error = live_write(process, targets->scope, &change);
-	if (!error || (error == -ESRCH && targets->scope == LIVE_JOB))
+	if (!error || (error == -ESRCH && targets->scope != LIVE_PROCESS))
 		return EXIT_FINE;
 	return fail(error == -EACCES || error == -EPERM ? EXIT_NO_PERMISSION : EXIT_FOUND,
 		process->who->command, strerror(-error));
@@ -240,8 +271,9 @@ int cmd_limit(int argc, char **argv)
 		{ "json", 'j', NULL, 0, "get: as JSON", 0 }, { 0 },
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
-		.args_doc = "get [PID|JOB]\nset PID|JOB LIMIT\nclear PID|JOB\ncheck [[PID|JOB] LIMIT]",
-		.doc = "Limits of running processes, live, and where each comes from.\v"
+		.args_doc = "get [PID|JOB|USER]\nset PID|JOB|USER LIMIT\nclear PID|JOB|USER\n"
+			"check [[PID|JOB|USER] LIMIT]",
+		.doc = "Limits of running processes, jobs and users, live, and where each comes from.\v"
 			"A process follows at its next allocation. The administrator's limits stay.\n"
 			"Exit status: 0, 1 not found or not so, 2 usage, 4 no permission." };
 	struct order order = { 0 };

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "admin.h"
+#include "admin_name.h"
 #include "cuward/events.h"
 #include "format.h"
 #include "need.h"
@@ -25,7 +26,7 @@ struct layer {
 };
 
 struct layers {
-	struct layer all[9 + ADMIN_GROUPS];
+	struct layer all[10 + ADMIN_GROUPS + ADMIN_RESERVES];
 	unsigned count;
 	struct admin admin;
 	char asked[2][128];
@@ -35,6 +36,15 @@ static void add_layer(struct layers *layers, const char *scope, uint64_t bytes, 
 {
 	if (bytes != BYTES_NONE)
 		layers->all[layers->count++] = (struct layer){ scope, bytes, source, false };
+}
+
+/* What is kept for others; 0 on this GPU says nothing. */
+static void add_reserve(struct layers *layers, const struct admin_reserve *reserve, uint32_t uid)
+{
+	bool ours = reserve->of_group ? admin_is_member(uid, reserve->id) : reserve->id == uid;
+
+	if (!ours && reserve->bytes[0])
+		add_layer(layers, "reserve", reserve->bytes[0], reserve->source);
 }
 
 /* The lowest of a scope does, as the process will say at its next allocation. Live replaces asked. */
@@ -107,6 +117,7 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 	const struct box_gpu *gpu = &box->gpus[hold->gpu];
 	struct limit_device device = { .total_bytes = gpu->total_bytes };
 	uint64_t live = slot->limit_override[hold->word], live_job = slot->job_limit_override[hold->word];
+	uint64_t live_user = slot->user_limit_override[hold->word];
 	char why[300];
 
 	*layers = (struct layers){ 0 };
@@ -124,6 +135,7 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 	add_layer(layers, "job", layers->admin.max[ADMIN_JOB][0].bytes,
 		layers->admin.max[ADMIN_JOB][0].source);
 	mark_least(layers, "job", live_job);
+	add_layer(layers, "user", live_user ? live_user : BYTES_NONE, "cuward limit");
 	add_layer(layers, "user", layers->admin.max[ADMIN_USER][0].bytes,
 		layers->admin.max[ADMIN_USER][0].source);
 	mark_least(layers, "user", false);
@@ -132,9 +144,11 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 			layers->admin.groups[i].max[0].source);
 	add_layer(layers, "gpu", layers->admin.max[ADMIN_GPU][0].bytes,
 		layers->admin.max[ADMIN_GPU][0].source);
-	/* Each group is another sum: all of them apply. */
+	for (unsigned i = 0; i < layers->admin.reserve_count; i++)
+		add_reserve(layers, &layers->admin.reserves[i], process->uid);
+	/* Each group is another sum, and each reserve another's: all of them apply. */
 	for (unsigned i = 0; i < layers->count; i++)
-		if (layers->all[i].scope[0] == 'g')
+		if (layers->all[i].scope[0] == 'g' || layers->all[i].scope[0] == 'r')
 			layers->all[i].binds = true;
 }
 

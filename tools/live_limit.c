@@ -86,6 +86,8 @@ static int write_locked(int fd, const struct box_process *process, enum live_sco
 {
 	uint64_t offset = sizeof(struct slots_header) +
 		(uint64_t)process->entry->number * sizeof(struct slot);
+	static const size_t words[] = { offsetof(struct slot, limit_override),
+		offsetof(struct slot, job_limit_override), offsetof(struct slot, user_limit_override) };
 	uint64_t changed = offset + offsetof(struct slot, limits_changed);
 	uint32_t generation;
 
@@ -94,8 +96,7 @@ static int write_locked(int fd, const struct box_process *process, enum live_sco
 	if (pread(fd, &generation, sizeof(generation), (off_t)changed) != (ssize_t)sizeof(generation))
 		return -EIO;
 	generation++;
-	if (!write_words(fd, offset + (scope == LIVE_JOB ? offsetof(struct slot, job_limit_override) :
-		offsetof(struct slot, limit_override)), change) ||
+	if (!write_words(fd, offset + words[scope], change) ||
 		!write_at(fd, &generation, sizeof(generation), changed))
 		return errno ? -errno : -EIO;
 	return 0;

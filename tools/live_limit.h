@@ -8,7 +8,7 @@
 #include "limit.h"
 
 /* Which of a process's limits. */
-enum live_scope { LIVE_PROCESS, LIVE_JOB };
+enum live_scope { LIVE_PROCESS, LIVE_JOB, LIVE_USER };
 
 /* One value a word of its slot; 0 leaves the word alone unless clear. */
 struct live_change {

@@ -36,7 +36,7 @@
  * An odd number of cache lines: a limit of many processes is decided by reading the words of all their
  * slots, and at 2048 bytes these share two of a cache's 64 sets (measured: 100 ns for 64 slots).
  */
-#define SLOT_BYTES (33 * 64)
+#define SLOT_BYTES (37 * 64)
 
 /*
  * One word of a slot: what the owner holds on one device. version (top 8 bits) changes with each
@@ -142,6 +142,7 @@ struct slot {
 	uint8_t reserved_control[56];
 	uint64_t limit_override[SLOT_DEVICES]; /* of the process; bytes, BYTES_NONE; 0 says nothing */
 	uint64_t job_limit_override[SLOT_DEVICES]; /* of its job, the same */
+	uint64_t user_limit_override[SLOT_DEVICES]; /* of its user, the same */
 
 	/* written by the owner */
 	uint32_t state;
@@ -163,7 +164,7 @@ struct slot {
 	uint32_t group_gids[SLOT_GROUPS]; /* groups of users whose limit binds it, + 1 */
 	uint32_t control_done;     /* the last value of `control` that was carried out */
 	uint32_t control_answer;   /* enum trace_answer */
-	uint8_t reserved[SLOT_BYTES - 1112 - sizeof(struct process_identity) - 576];
+	uint8_t reserved[SLOT_BYTES - 1368 - sizeof(struct process_identity) - 576];
 };
 
 /* ---- the ledger file ---- */

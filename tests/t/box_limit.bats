@@ -93,6 +93,28 @@ layers() {
 	finished 0
 }
 
+@test "a user: of all his processes whatever their job, and of those that start later" {
+	me=$(id -un)
+	CUWARD_JOB=j holder init device 0 alloc 6M say held sh "$until_go" refused 3M alloc 2M
+	first=$pid
+	CUWARD_JOB=k holder init device 0 say held sleep 600000
+	"$cuward" limit set "$me" 8M
+	layers $first "[[\"user\",$((8 * MiB)),\"cuward limit\",true]]"
+	layers $pid "[[\"user\",$((8 * MiB)),\"cuward limit\",true]]"
+	CUWARD_REPORT=$PWD/r.json LD_PRELOAD=$shim "$play" init device 0 alloc 2M refused 1M
+	jq -e --argjson want $((8 * MiB)) '.processes[0].devices[0].limits == [{ scope: "user", bytes: $want,
+		source: "cuward limit" }]' r.json
+	pid=$first
+	go
+	finished 0
+	"$cuward" limit clear "$me"
+	LD_PRELOAD=$shim "$play" init device 0 alloc 64M
+	# A job of that name is a job.
+	CUWARD_JOB=$me holder init device 0 say held sleep 600000
+	"$cuward" limit set "$me" 8M
+	layers $pid "[[\"job\",$((8 * MiB)),\"cuward limit\",true]]"
+}
+
 @test "the job of a run: its report says who limited it" {
 	"$cuward" run -q --sim --job-memory 1G --report r.json -- "$play" init device 0 alloc 6M say held \
 		sh "$until_go" refused 3M alloc 2M >said 3>&- &
