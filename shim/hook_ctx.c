@@ -21,11 +21,37 @@ static void trace_context_event(int what, int device, CUcontext context)
 	trace_context(&event);
 }
 
+/* ---- until the driver has answered and all is swept, what a context owns may be there or not ---- */
+
+static void doom_done(CUcontext context)
+{
+	for (unsigned i = 0; guest.header && context && i < LEDGER_DYING_MAX; i++) {
+		uint64_t it = (uint64_t)context;
+
+		__atomic_compare_exchange_n(&guest.header->dying[i], &it, 0, false, __ATOMIC_ACQ_REL,
+			__ATOMIC_RELAXED);
+	}
+}
+
+/* Once, also where somebody jumped out of a call that was to end it. */
+static void doom(CUcontext context)
+{
+	doom_done(context);
+	for (unsigned i = 0; guest.header && context && i < LEDGER_DYING_MAX; i++) {
+		uint64_t none = 0;
+
+		if (__atomic_compare_exchange_n(&guest.header->dying[i], &none, (uint64_t)context, false,
+			__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return;
+	}
+}
+
 static void created(CUcontext context, CUdevice handle)
 {
 	int device = guest_device_index(handle);
 	uint32_t record = grant_object_created(OBJECT_CONTEXT, (uint64_t)context, device, NULL);
 
+	doom_done(context);
 	overhead_new_context(device, record);
 	trace_context_event(OBJECT_CREATED, device, context);
 }
@@ -83,6 +109,13 @@ static uint32_t attached_take(CUcontext context)
 	return extra;
 }
 
+static CUcontext primary_of(CUdevice handle)
+{
+	int device = guest_device_index(handle);
+
+	return device < 0 ? NULL : __atomic_load_n(&guest.devices[device].primary, __ATOMIC_ACQUIRE);
+}
+
 /* A context that the driver is told to destroy. */
 struct dying {
 	CUcontext context;
@@ -107,6 +140,7 @@ static void dying_open(struct dying *dying, enum call call, CUcontext context)
 	if (grant_object_find(OBJECT_CONTEXT, (uint64_t)context, &record) && record.device != UINT8_MAX)
 		dying->device = record.device;
 	dying->attached = attached_take(context);
+	doom(context);
 	grant_object_open(&dying->release, OBJECT_CONTEXT, (uint64_t)context);
 	dying->release.began_ns = 0;
 }
@@ -123,6 +157,7 @@ static CUresult dying_close(struct dying *dying, CUresult result, bool gone)
 		while (dying->attached-- > 0)
 			attached_change(dying->context, 1);
 	}
+	doom_done(dying->context);
 	return traced_end(dying->call, result, dying->began_ns);
 }
 
@@ -202,9 +237,7 @@ CUresult on_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 /* Do not trust a count of our own: ask the driver whether the context is still there. */
 static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 {
-	int device = guest_device_index(handle);
-	CUcontext context = device < 0 ? NULL :
-		__atomic_load_n(&guest.devices[device].primary, __ATOMIC_ACQUIRE);
+	CUcontext context = primary_of(handle);
 	struct release release;
 	unsigned int flags = 0;
 	int active = 0;
@@ -218,7 +251,7 @@ static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 	grant_object_open(&release, OBJECT_CONTEXT, (uint64_t)context);
 	release_close(&release, CUDA_SUCCESS);
 	grant_sweep(context, epoch);
-	trace_context_event(OBJECT_DESTROYED, device, context);
+	trace_context_event(OBJECT_DESTROYED, guest_device_index(handle), context);
 }
 
 #define PRIMARY_END(name, reset) \
@@ -226,12 +259,15 @@ static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 	{ \
 		uint64_t cw_began_ns = traced_begin(); \
 		uint32_t cw_epoch = grant_sweep_epoch(); \
+		CUcontext cw_context = primary_of(dev); \
 		CUresult cw_result; \
 \
 		gputime_look(); \
+		doom(cw_context); \
 		cw_result = real.name ARGS_##name; \
 		if (cw_result == CUDA_SUCCESS) \
 			sweep_primary(dev, cw_epoch, reset); \
+		doom_done(cw_context); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 
@@ -353,18 +389,21 @@ CUresult on_cuGreenCtxDestroy(CUgreenCtx hCtx)
 	struct ledger_record record = { .device = UINT8_MAX };
 	bool left_streams = grant_object_find(OBJECT_GREEN_CONTEXT, (uint64_t)hCtx, &record) &&
 		record.mappings > 0;
+	CUcontext context = record.device == UINT8_MAX ? NULL : guest.devices[record.device].primary;
 	struct release release;
 	CUresult result;
 
+	doom(context);
 	grant_object_open(&release, OBJECT_GREEN_CONTEXT, (uint64_t)hCtx);
 	result = release_close(&release, real.cuGreenCtxDestroy(hCtx));
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (left_streams)
-		guest_find(FINDING_GREEN_CONTEXT);
-	guest_green_gone(hCtx);
-	grant_sweep_epoch();
-	if (record.device != UINT8_MAX)
-		sweep_primary(guest.devices[record.device].handle, epoch, false);
+	if (result == CUDA_SUCCESS) {
+		if (left_streams)
+			guest_find(FINDING_GREEN_CONTEXT);
+		guest_green_gone(hCtx);
+		grant_sweep_epoch();
+		if (record.device != UINT8_MAX)
+			sweep_primary(guest.devices[record.device].handle, epoch, false);
+	}
+	doom_done(context);
 	return result;
 }

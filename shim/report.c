@@ -25,9 +25,10 @@ struct totals {
 	uint64_t in_flight_bytes;
 };
 
-static void add_record(struct totals *totals, const struct ledger_record *record)
+static void add_record(struct totals *totals, const struct ledger_view *view,
+	const struct ledger_record *record)
 {
-	if (report_record_is_live(record)) {
+	if (report_record_is_live(view, record)) {
 		totals->kinds[record->kind].count++;
 		totals->kinds[record->kind].bytes += record->bytes;
 		if (record->flags & RECORD_CHARGED && record->device < SLOT_DEVICES)
@@ -37,9 +38,13 @@ static void add_record(struct totals *totals, const struct ledger_record *record
 		totals->objects[record->kind]++;
 	} else if (record->state == RECORD_ALLOCATING || record->state == RECORD_FREEING) {
 		totals->allocating += record->state == RECORD_ALLOCATING;
-		totals->freeing += record->state == RECORD_FREEING;
+		/* A context is counted where it is said to be dying. */
+		totals->freeing += record->state == RECORD_FREEING &&
+			(record->class != CLASS_OBJECT || record->kind != OBJECT_CONTEXT);
 		if (record->class != CLASS_OBJECT)
 			totals->in_flight_bytes += record->bytes;
+	} else if (report_record_is_doomed(view, record)) {
+		totals->in_flight_bytes += record->bytes;
 	}
 }
 
@@ -49,8 +54,10 @@ static void sum_records(struct totals *totals, const struct ledger_view *view)
 	for (size_t i = 0; i < view->record_count; i++) {
 		struct ledger_record record = view->records[i];
 
-		add_record(totals, &record);
+		add_record(totals, view, &record);
 	}
+	for (unsigned i = 0; i < LEDGER_DYING_MAX; i++)
+		totals->freeing += view->header->dying[i] != 0;
 }
 
 /* ---- who ---- */

@@ -66,10 +66,26 @@ bool report_ended_orderly(const struct ledger_view *view)
 	return exited && (ended == END_EXIT || ended == END_EXEC);
 }
 
-bool report_record_is_live(const struct ledger_record *record)
+static bool is_memory(const struct ledger_record *record)
 {
 	return record->state == RECORD_LIVE && record->kind < KIND_COUNT &&
 		record->class != CLASS_OBJECT && record->class < CLASS_COUNT;
+}
+
+bool report_record_is_doomed(const struct ledger_view *view, const struct ledger_record *record)
+{
+	bool doomed = false;
+
+	if (!(record->flags & RECORD_CONTEXT_OWNED) || !is_memory(record))
+		return false;
+	for (unsigned i = 0; i < LEDGER_DYING_MAX; i++)
+		doomed |= view->header->dying[i] == record->context;
+	return doomed;
+}
+
+bool report_record_is_live(const struct ledger_view *view, const struct ledger_record *record)
+{
+	return is_memory(record) && !report_record_is_doomed(view, record);
 }
 
 static enum cuward_verdict verdict_at_end(const struct ledger_view *view, uint32_t site)
@@ -222,7 +238,7 @@ static void add_records(const struct ledger_view *view)
 	for (size_t i = 0; i < view->record_count; i++) {
 		struct ledger_record record = view->records[i];
 
-		if (report_record_is_live(&record))
+		if (report_record_is_live(view, &record))
 			add_record(view, &record);
 	}
 }

@@ -42,7 +42,10 @@ bool report_counts(const struct leak_group *group);
 bool report_ended_orderly(const struct ledger_view *view);
 
 /* Is this a memory record that counts as held? Objects are counted elsewhere. */
-bool report_record_is_live(const struct ledger_record *record);
+bool report_record_is_live(const struct ledger_view *view, const struct ledger_record *record);
+
+/* It may be gone with its context, which is being ended. */
+bool report_record_is_doomed(const struct ledger_view *view, const struct ledger_record *record);
 
 /* The same for the same place, kind and call in every run of a program. */
 uint64_t report_leak_hash(const struct ledger_view *view, const struct leak_group *group);

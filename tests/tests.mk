@@ -44,7 +44,7 @@ $(B)/model/hooked: $(shim_objects) tests/tests.mk
 	$(Q)nm $(shim_objects) | sed -n 's/.* T on_\(cu[A-Za-z0-9_]*\)$$/\1/p' | sort -u > $@
 $(patsubst %,$(B)/model/%,$(model_alone)): $(B)/model/%: tests/model/%.c tests/model/seen.c \
 		tests/model/seen.h $(G)/driver_calls.h $(G)/fault_calls.h $(B)/sim/libcuda.so.1 Makefile \
-		tests/tests.mk
+		tests/tests.mk $(wildcard include/cuward/*.h)
 	$(call say,MODEL,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(base_flags) $(cuda_flags) -Ishim -Itests/sim -Itests/model -MF $@.d -o $@ \
@@ -57,7 +57,7 @@ $(B)/model/told/libcuward-lttng.so: tests/model/told.c tests/model/told.h includ
 	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim -fPIC -shared -Wl,-soname,$(@F) -MF $@.d -o $@ $<
 	$(Q)ln -sf ../../libcuward.so $(@D)/libcuward.so
 $(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) $(G)/driver_calls.h \
-		$(B)/sim/libcuda.so.1 Makefile tests/tests.mk
+		$(B)/sim/libcuda.so.1 Makefile tests/tests.mk $(wildcard include/cuward/*.h)
 	$(call say,MODEL,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(base_flags) $(cuda_flags) -Itests/sim -Itests/model -MF $@.d -o $@ \

@@ -264,8 +264,9 @@ int inputs_verdict(struct event_source *source, const char *name)
 	}
 	/* A daemon makes the metadata when a program comes, and the streams with its buffers. */
 	if (!facts->damaged && facts->streamless)
-		event_source_say(source, "%s: the trace holds no events: 0 events in 0 streams; a program came, and its"
-			" buffers could not be allocated: less shared memory than they need (df /dev/shm)", name);
+		event_source_say(source, "%s: the trace holds no events: 0 events in 0 streams; a program"
+			" came, and its buffers could not be allocated: less shared memory than they need"
+			" (df /dev/shm)", name);
 	else if (!facts->damaged)
 		event_source_say(source, "%s: the trace holds no events; were they enabled, did the program"
 			" reach the session, could the buffers be allocated?", name);

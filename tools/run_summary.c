@@ -54,7 +54,7 @@ static void put_held(struct report_out *out, const struct ledger_view *view)
 	uint64_t bytes = 0, count = 0;
 
 	for (size_t i = 0; i < view->record_count; i++)
-		if (report_record_is_live(&view->records[i])) {
+		if (report_record_is_live(view, &view->records[i])) {
 			bytes += view->records[i].bytes;
 			count++;
 		}

@@ -18,7 +18,7 @@ static void tell_end(struct session *session, const struct ledger_file *file)
 		.status = view->how == END_RUNNING ? file->header->status : view->status };
 
 	for (size_t i = 0; i < view->record_count; i++) {
-		if (!report_record_is_live(&view->records[i]))
+		if (!report_record_is_live(view, &view->records[i]))
 			continue;
 		event.live_bytes += view->records[i].bytes;
 		event.live_count++;

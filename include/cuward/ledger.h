@@ -184,6 +184,7 @@ struct slot {
 #define LEDGER_FAULTS_MAX 64u
 #define LEDGER_MARKS_MAX 32u
 #define LEDGER_MARKS_ASKED 16u
+#define LEDGER_DYING_MAX 16u
 
 enum record_state {
 	RECORD_FREE,
@@ -451,6 +452,9 @@ struct ledger_header {
 	char mark_asked[LEDGER_MARKS_ASKED][40];
 	struct ledger_mark marks[LEDGER_MARKS_MAX];
 	struct ledger_fault faults[LEDGER_FAULTS_MAX];
+
+	/* Contexts that the driver is being told to end: what is live of theirs is in flight. 0: none. */
+	uint64_t dying[LEDGER_DYING_MAX];
 
 	uint64_t kind_peak_bytes[KIND_COUNT];
 	struct ledger_denial denials[LEDGER_DENIALS_MAX];

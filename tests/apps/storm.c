@@ -3,6 +3,8 @@
  *
  *	storm kill SEED        four threads at it until SIGKILL comes from within, at a random moment
  *	storm pitch WIDTH...   rows of each width, ten a time; the last by another call than those before
+ *	storm context WAY      4096 bytes in the primary context, 8192 in one of its own, then WAY: destroy it,
+ *	                       reset or release the primary one
  *	storm known SEED FILE  one thread; what is live at the end is written to FILE as lines of
  *	                       FUNCTION KIND COUNT BYTES; then a random kind of end, whose name is the
  *	                       first line
@@ -45,6 +47,38 @@ static unsigned next(uint64_t *random)
 
 /* ---- until killed ---- */
 
+/* A context comes and goes with what is in it. */
+static void short_lived(uint64_t *random)
+{
+	CUdeviceptr pointer;
+	CUcontext other;
+
+	must(cuCtxCreate_v4(&other, NULL, 0, 0));
+	for (unsigned n = next(random) % 4; n > 0; n--)
+		must(cuMemAlloc(&pointer, next(random) % 1000 + 1));
+	must(cuCtxDestroy(other));
+	must(cuCtxSetCurrent(context));
+}
+
+/* Memory of other families, for a moment. */
+static void others(uint64_t *random)
+{
+	CUmemAllocationProp props = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+	CUDA_ARRAY_DESCRIPTOR shape = { .Width = next(random) % 100 + 1, .Height = next(random) % 100,
+		.Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 };
+	CUmemGenericAllocationHandle physical;
+	CUdeviceptr managed;
+	CUarray array;
+
+	must(cuArrayCreate(&array, &shape));
+	must(cuMemAllocManaged(&managed, next(random) % 10000 + 1, CU_MEM_ATTACH_GLOBAL));
+	must(cuMemCreate(&physical, 2 << 20, &props, 0));
+	must(cuArrayDestroy(array));
+	must(cuMemRelease(physical));
+	must(cuMemFree(managed));
+}
+
 static void *at_work(void *seed)
 {
 	uint64_t random = (uint64_t)(uintptr_t)seed;
@@ -57,6 +91,10 @@ static void *at_work(void *seed)
 		unsigned i = next(&random) % SLOTS;
 		size_t bytes = next(&random) % 100000 + 1;
 
+		if (next(&random) % 50 == 0)
+			short_lived(&random);
+		if (next(&random) % 20 == 0)
+			others(&random);
 		if (slots[i] && async[i])
 			must(cuMemFreeAsync(slots[i], CU_STREAM_PER_THREAD));
 		else if (slots[i])
@@ -106,6 +144,26 @@ static void in_rows(int count, char **widths)
 	for (int i = 0; i < count - 1; i++)
 		must(take_narrow(&narrow, &narrow_pitch, atoi(widths[i]), 10, 4));
 	must(cuMemAllocPitch(&pointer, &pitch, atoi(widths[count - 1]), 10, 4));
+}
+
+/* ---- with their context ---- */
+
+static void with_contexts(const char *way)
+{
+	CUdeviceptr pointer;
+	CUcontext other;
+
+	start();
+	must(cuMemAlloc(&pointer, 4096));
+	must(cuCtxCreate_v4(&other, NULL, 0, 0));
+	must(cuMemAlloc(&pointer, 4096));
+	must(cuMemAlloc(&pointer, 4096));
+	if (!strcmp(way, "destroy"))
+		must(cuCtxDestroy(other));
+	else if (!strcmp(way, "reset"))
+		must(cuDevicePrimaryCtxReset(0));
+	else
+		must(cuDevicePrimaryCtxRelease(0));
 }
 
 /* ---- with known truth ---- */
@@ -282,6 +340,8 @@ int main(int argc, char **argv)
 		until_killed(strtoul(argv[2], NULL, 10));
 	else if (!strcmp(argv[1], "pitch"))
 		in_rows(argc - 2, argv + 2);
+	else if (!strcmp(argv[1], "context"))
+		with_contexts(argv[2]);
 	else if (argc > 3)
 		with_known_truth(strtoul(argv[2], NULL, 10), argv[3]);
 	return 0;

@@ -68,6 +68,28 @@ teardown() {
 	done
 }
 
+@test "killed while a context dies: what it owns is in flight" {
+	# The way, its call, what is live for certain, what may be gone.
+	for way in destroy:cuCtxDestroy_v2:4096:8192 reset:cuDevicePrimaryCtxReset_v2:8192:4096 \
+		release:cuDevicePrimaryCtxRelease_v2:8192:4096; do
+		IFS=: read -r way call live flying <<<"$way"
+		rm -f r.json truth pid
+		export CUWARD_SIM_TRUTH=$PWD/truth CUWARD_SIM_RETURN_DELAY_NS=$call=60000000000
+		"$B/cuward" run --sim --report r.json sh -c 'echo $$ >pid; exec "$@"' - "$B/apps/storm" context $way 2>said &
+		for i in $(seq 600); do
+			[ "$("$B/sim/truth" truth process.0.device.0.requested 2>/dev/null)" = $live ] && break
+			sleep 0.05
+		done
+		kill -9 "$(cat pid)"
+		wait $! || [ $? -eq 137 ]
+		said=$(jq -c '.processes[0] | [.memory.device.live_bytes, .devices[0].used_bytes, (.leaks | map(.bytes) | add),
+			.in_flight.frees, .in_flight.bytes]' r.json)
+		echo "$way: $said $(cat said)"
+		[ "$said" = "[$live,$live,$live,1,$flying]" ]
+		grep -q "holding $((live / 1024)) KiB in " said
+	done
+}
+
 @test "random programs with a known truth: verdicts are exact" {
 	for n in $(seq $((seed + 1)) $((seed + ${STORMS:-20}))); do
 		rm -f r.json known
