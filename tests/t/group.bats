@@ -139,6 +139,12 @@ in_job() {
 	find state -name '*.ledger' -delete
 }
 
+@test "killed at twenty points of a call: peers go on at once, and get all of it" {
+	CUWARD_JOB_MEMORY=8M CUWARD_JOB=j LD_PRELOAD=$shim timeout 120 "$apps/killat" 20 $((8 << 20))
+	[ "$("$B/sim/truth" truth device.0.requested_high)" -eq $((8 << 20)) ]
+	find state -name '*.ledger' -delete
+}
+
 @test "waiting: until another process gives back" {
 	export CUWARD_JOB_MEMORY=8M
 	in_job "$play" init device 0 alloc 6M say held sleep 1500 freeall say freed sleep 60000
