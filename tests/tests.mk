@@ -99,8 +99,10 @@ check-gpu: ## what only a real GPU can show (WITH_LTTNG=0: needs no package)
 
 bench: ## what cuward costs, as ratios in one run
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory all $(B)/bench/bench $(B)/bench/steps
+	@$(MAKE) --no-print-directory all $(B)/bench/bench $(B)/bench/steps $(B)/apps/group $(B)/apps/play \
+		$(B)/sim/truth
 	@B=$(abspath $(B)) tests/bench/run.sh
+	@B=$(abspath $(B)) tests/bench/box.sh
 	@B=$(abspath $(B)) CC="$(CC)" tests/bench/reader.sh
 
 demo: ## a small training program with a planted leak, under cuward
