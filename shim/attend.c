@@ -35,28 +35,35 @@ static void attend_to(const uint32_t *word)
 
 /* ---- where things are ---- */
 
-static void find_provider(char *folder, size_t bytes)
+/*
+ * Threads may have small stacks: paths are here. One thread at a time, for the attach is over before
+ * requests are followed.
+ */
+static char provider_folder[PATH_MAX], daemon_home[PATH_MAX], machine_text[PATH_MAX + 64];
+
+static void find_provider(void)
 {
 	Dl_info info;
 	char *slash;
 
-	snprintf(folder, bytes, ".");
+	strcpy(provider_folder, ".");
 	if (dladdr((void *)attend_open, &info) && info.dli_fname)
-		snprintf(folder, bytes, "%s", info.dli_fname);
-	slash = strrchr(folder, '/');
+		snprintf(provider_folder, sizeof(provider_folder), "%s", info.dli_fname);
+	slash = strrchr(provider_folder, '/');
 	if (slash)
 		*slash = '\0';
 }
 
-/* The trace of the whole machine that is on: its number, 0 for none, and its daemon's home. */
-static uint32_t machine_trace(char *home, size_t bytes)
+/* The trace of the whole machine that is on: its number, 0 for none; daemon_home is its daemon's. */
+static uint32_t machine_trace(void)
 {
 	struct flock kept = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	char why[256], text[PATH_MAX + 64];
+	char *text = machine_text;
+	char why[256];
 	int folder = share_folder(why, sizeof(why));
 	int fd = folder < 0 ? -1 :
 		openat(folder, TRACE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof(machine_text) - 1, 0);
 	const char *at;
 
 	/* Nobody keeps it: it was left behind by one that is gone. */
@@ -68,7 +75,7 @@ static uint32_t machine_trace(char *home, size_t bytes)
 		close(folder);
 	text[got > 0 ? got : 0] = '\0';
 	at = strstr(text, "home=");
-	snprintf(home, bytes, "%.*s", at ? (int)strcspn(at + 5, "\n") : 0, at ? at + 5 : "");
+	snprintf(daemon_home, sizeof(daemon_home), "%.*s", at ? (int)strcspn(at + 5, "\n") : 0, at ? at + 5 : "");
 	at = strstr(text, "control=");
 	return at ? strtoul(at + 8, NULL, 10) : 0;
 }
@@ -91,13 +98,12 @@ static void tell_failure(const char *why)
 
 static void start_by_environment(void)
 {
-	char folder[PATH_MAX];
 	char why[256] = "";
 
 	guest.trace_own = true;
-	find_provider(folder, sizeof(folder));
+	find_provider();
 	note_state(TRACE_STARTING);
-	if (trace_start(folder, why, sizeof(why)) == TRACE_REGISTERED) {
+	if (trace_start(provider_folder, why, sizeof(why)) == TRACE_REGISTERED) {
 		note_state(TRACE_REGISTERED);
 		replay_who();
 	} else {
@@ -108,17 +114,48 @@ static void start_by_environment(void)
 /* Never a second time in the life of a process; also for one that then finds no session. */
 static bool load_provider(void)
 {
-	char folder[PATH_MAX], home[PATH_MAX];
 	char why[256] = "";
 
-	find_provider(folder, sizeof(folder));
-	machine_trace(home, sizeof(home));
-	trace_use_home(home);
+	find_provider();
+	machine_trace();
+	trace_use_home(daemon_home);
 	note_state(TRACE_STARTING);
-	if (trace_load(folder, why, sizeof(why)))
+	if (trace_load(provider_folder, why, sizeof(why)))
 		return true;
 	tell_failure(why);
 	return false;
+}
+
+/*
+ * Where a handler interrupted something, or where the stack ends soon, nothing is loaded; another call will
+ * do. Finding out takes some time, so not each of them asks.
+ */
+#define STACK_LEAST (128u << 10)
+#define TRY_EVERY_NS 10000000ull
+
+static bool stack_suffices(void)
+{
+	pthread_attr_t attributes;
+	void *lowest = NULL;
+	size_t bytes = 0, left;
+
+	if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+		return false;
+	pthread_attr_getstack(&attributes, &lowest, &bytes);
+	pthread_attr_destroy(&attributes);
+	/* On a stack that is not the thread's, of a coroutine say, nobody knows. */
+	left = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)lowest;
+	return left > STACK_LEAST && left < bytes;
+}
+
+static bool may_load(void)
+{
+	uint64_t now = guest_clock_ns();
+
+	if (now - guest.trace_tried_ns < TRY_EVERY_NS)
+		return false;
+	guest.trace_tried_ns = now;
+	return !handler_is_active() && stack_suffices();
 }
 
 static enum trace_answer begin(void)
@@ -147,7 +184,7 @@ static enum trace_answer start(uint32_t asked)
 	if (guest.trace_own)
 		return ANSWER_ELSEWHERE;
 	if (guest.trace_waits_for != asked) {
-		if (!trace_is_loaded() && handler_is_active())
+		if (!trace_is_loaded() && !may_load())
 			return ANSWER_NONE;
 		if (!load_provider())
 			return ANSWER_NO_PROVIDER;
@@ -226,13 +263,12 @@ void attend_start(void)
  */
 static void ask_ourselves(void)
 {
-	char home[PATH_MAX];
-	uint32_t asked = machine_trace(home, sizeof(home));
+	uint32_t asked = machine_trace();
 
 	if (!asked)
 		return;
 	__atomic_store_n(&guest.slot->control, asked, __ATOMIC_SEQ_CST);
-	if (machine_trace(home, sizeof(home)) != asked)
+	if (machine_trace() != asked)
 		__atomic_store_n(&guest.slot->control, 0, __ATOMIC_SEQ_CST);
 }
 

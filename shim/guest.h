@@ -114,6 +114,7 @@ struct guest {
 	uint32_t control_done;
 	bool replaying; /* what was before the trace is being told to it */
 	bool trace_own; /* traced because the environment says so */
+	uint64_t trace_tried_ns;  /* last, to load the provider */
 	uint32_t trace_waits_for; /* this request waits for a session ... */
 	uint64_t trace_waits_ns;  /* ... since then */
 	uint32_t *limits_changed; /* by others, live; what they say is followed ... */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define SIGNALS 64
-#define PIECE 4096u
+#define PIECE 1024u /* stacks may be small */
 /* A handler that calls CUDA this deep in its own frames is none we have heard of. */
 #define STACK_BYTES_MAX (1u << 20)
 
@@ -61,7 +61,7 @@ static bool is_return(const struct search *search, uintptr_t word)
 	uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);
 
 	/* mov x8, #__NR_rt_sigreturn */
-	if (vdso && word >= vdso && word < vdso + PIECE && word % 4 == 0)
+	if (vdso && word >= vdso && word < vdso + 4096 && word % 4 == 0)
 		return *(const uint32_t *)word == 0xd2801168;
 #endif
 	for (unsigned i = 0; i < search->count; i++) {

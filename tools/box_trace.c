@@ -100,7 +100,8 @@ bool box_trace_read(int fd, struct box_trace *trace)
 	ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
 
 	*trace = (struct box_trace){ .control = 0 };
-	if (fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK)
+	/* A lock that is no process's has no pid, and -1 is everybody to kill(). */
+	if (fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK && whole.l_pid > 0)
 		trace->keeper = whole.l_pid;
 	if (got <= 0)
 		return false;

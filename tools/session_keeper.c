@@ -303,6 +303,8 @@ static void keeper_detach(const struct session_plan *plan)
 	sigset_t blocked;
 
 	setsid();
+	if (plan->lasting && chdir("/") != 0) /* nobody shall wait for us to unmount a disk */
+		_exit(1);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (int i = 0; i < 3; i++)
 		dup2(null, i);

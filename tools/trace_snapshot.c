@@ -36,7 +36,8 @@ static void read_recorder(struct recorder *recorder)
 
 	recorder->keeper = 0;
 	recorder->told = 0;
-	if (fcntl(recorder->file, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK)
+	/* A lock that is no process's has no pid, and -1 is everybody to kill(). */
+	if (fcntl(recorder->file, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK && whole.l_pid > 0)
 		recorder->keeper = whole.l_pid;
 	text[got > 0 ? got : 0] = '\0';
 	if (sscanf(text, "%u %u %4095[^\n]", &recorder->told, &good, recorder->dir) != 3)

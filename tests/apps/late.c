@@ -4,10 +4,13 @@
  *
  *	late            four modules of three kernels and a library; then launches them all again and again
  *	late handler    calls CUDA in a signal handler only, until SIGUSR1 comes
+ *	late storm      four threads allocate and free until SIGUSR1 comes, then hold what they have, and
+ *	                say `still`; a fifth has a stack too small to load anything there
  *
  * It says `held` once all is there. A file `free` in its folder: free the first block, say so, once.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +23,7 @@ typedef int (*call)();
 
 enum { MODULES = 4, KERNELS = 3, BLOCKS = 6 };
 
+static void *the_context;
 static void *kernels[MODULES * KERNELS + 2];
 static uint64_t blocks[BLOCKS];
 static int kernel_count;
@@ -121,6 +125,62 @@ static void work_in_handler(void)
 	setitimer(ITIMER_REAL, &never, NULL);
 }
 
+enum { STORM = 200 };
+
+static void *storm(void *seed)
+{
+	call get = find("cuMemAlloc_v2");
+	unsigned number = (unsigned)(size_t)seed;
+	uint64_t mine[STORM] = { 0 };
+
+	need(find("cuCtxSetCurrent")(the_context));
+	while (!leave) {
+		unsigned i = rand_r(&number) % STORM;
+
+		if (mine[i])
+			need(get_free(mine[i]));
+		mine[i] = 0;
+		if (rand_r(&number) % 4)
+			need(get(&mine[i], (size_t)(1 + rand_r(&number) % 64) << 9));
+		/* Not more than a trace can take. */
+		if (rand_r(&number) % 8 == 0)
+			usleep(100);
+	}
+	return NULL;
+}
+
+static void *small(void *unused)
+{
+	size_t free_bytes, total;
+
+	need(find("cuCtxSetCurrent")(the_context));
+	while (!leave) {
+		need(info(&free_bytes, &total));
+		usleep(100);
+	}
+	return unused;
+}
+
+static void work_in_storm(void)
+{
+	pthread_t threads[5];
+	pthread_attr_t attributes;
+
+	signal(SIGUSR1, leave_handler);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 65536);
+	for (size_t i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, storm, (void *)(i + 1));
+	pthread_create(&threads[4], &attributes, small, NULL);
+	puts("held");
+	fflush(stdout);
+	for (int i = 0; i < 5; i++)
+		pthread_join(threads[i], NULL);
+	puts("still");
+	fflush(stdout);
+	pause();
+}
+
 int main(int argc, char **argv)
 {
 	void *context;
@@ -128,6 +188,7 @@ int main(int argc, char **argv)
 	need(find("cuInit")(0));
 	need(find("cuDevicePrimaryCtxRetain")(&context, 0));
 	need(find("cuCtxSetCurrent")(context));
+	the_context = context;
 	launch = find("cuLaunchKernel");
 	info = find("cuMemGetInfo_v2");
 	get_free = find("cuMemFree_v2");
@@ -136,6 +197,8 @@ int main(int argc, char **argv)
 	hold();
 	if (argc > 1 && strcmp(argv[1], "handler") == 0)
 		work_in_handler();
+	if (argc > 1 && strcmp(argv[1], "storm") == 0)
+		work_in_storm();
 	puts("held");
 	fflush(stdout);
 	for (int i = 0; i < 20000; i++) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # cuward trace start|stop|status: one trace of all processes of a user, running ones included.
+# beside: sessions and state of its own; it mostly waits
 
 load ../trace/lttng.bash
 
@@ -21,28 +22,35 @@ setup() {
 	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES LTTNG_HOME XDG_RUNTIME_DIR LTTNG_UST_REGISTER_TIMEOUT
 	export HOME=$home CUWARD_DIR=$home/state
 	cd "$home/here"
-	started=()
 	out=$home/here/out
 }
 
 teardown() {
-	kill -9 "${started[@]}" 2>/dev/null || true
-	as_user "$home/cuward" trace stop >/dev/null 2>&1 || true
+	local pid
+	cuward trace stop >/dev/null 2>&1 || true
+	for pid in $(ours); do
+		kill -CONT "$pid"
+		kill -TERM "$pid"
+	done 2>/dev/null
+	for _ in $(seq 200); do
+		[ -n "$(ours)" ] || break
+		sleep 0.05
+	done
+	kill -9 $(ours) 2>/dev/null || true
 	[ -z "${LTTNG_HOME:-}" ] || daemon_end
 	rm -rf "$home/here"/* "$home/state"
-	[ -z "$(daemons)" ]
 }
 
-# Session daemons of ours that still run.
-daemons() { grep -slz "^HOME=$home" /proc/[0-9]*/environ | while read -r file; do
-	tr '\0' ' ' 2>/dev/null <"${file%environ}cmdline" | grep lttng-sessiond; done 2>/dev/null; }
+# All that these tests started and still runs, the session daemons among them.
+ours() { grep -slz "^STARTED_BY=$home$" /proc/[0-9]*/environ | cut -d/ -f3; }
+daemons() { local pid; for pid in $(ours); do grep -sl lttng-sessiond "/proc/$pid/cmdline"; done || true; }
 
 # The user whose processes they are; root's session daemon would be the one of the whole box.
 as_user() {
 	if [ "$(id -u)" = 0 ]; then
-		setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@" 3>&-
+		setpriv --reuid 65534 --regid 65534 --clear-groups -- env STARTED_BY="$home" "$@" 3>&-
 	else
-		"$@" 3>&-
+		env STARTED_BY="$home" "$@" 3>&-
 	fi
 }
 
@@ -54,7 +62,6 @@ background() {
 	local said
 	said=$(mktemp "$BATS_TEST_TMPDIR/said-XXXX")
 	as_user "$@" >"$said" 2>&1 &
-	started+=($!)
 	for _ in $(seq 400); do
 		grep -q held "$said" && break
 		sleep 0.05
@@ -141,6 +148,30 @@ late_trace() {
 	run -0 cuward timeline --json again
 	told '[.kernels[].name] | sort' "$all_kernels"
 	told '[.processes[].devices[0] | .peak_bytes, .final_bytes]' "[$((9 << 20)),$((9 << 20))]"
+}
+
+# Bytes that are live at the end of a trace, by pointers: held or allocated, and not freed.
+live_at_end() {
+	cuward events "$1" | awk 'match($0, /pointer = 0x[0-9A-Fa-f]+/) {
+		pointer = substr($0, RSTART, RLENGTH)
+		match($0, / bytes = [0-9]+/)
+		bytes = substr($0, RSTART + 9, RLENGTH - 9)
+		if (/cuward:free/) { delete live[pointer] } else if (pointer != "pointer = 0x0") live[pointer] = bytes }
+		END { for (pointer in live) sum += live[pointer]; print sum + 0 }'
+}
+
+@test "the trace begins while threads allocate and free: no pointer is missed, none is too many" {
+	program=late guest storm
+	run -0 cuward trace start -o out
+	becomes "$pid" recorded
+	kill -USR1 "$pid"
+	for _ in $(seq 200); do grep -q still "$BATS_TEST_TMPDIR"/said-* && break; sleep 0.05; done
+	used=$(cuward ps --json | jq '[.processes[].devices[].used_bytes] | add')
+	run -0 cuward trace stop
+	# 8 MiB of pinned memory are charged to nobody.
+	[ "$(live_at_end out)" = $((used + (8 << 20))) ]
+	run -0 cuward timeline --json out
+	told '.processes[0].devices[0].final_bytes' "$used"
 }
 
 @test "nothing is loaded in a signal handler" {
@@ -240,4 +271,15 @@ late_trace() {
 	run -0 cuward trace stop
 	run -0 cuward timeline --json again
 	told '[.kernels[].name]' '["again"]'
+}
+
+@test "a session daemon that stands still holds nobody up" {
+	run -0 cuward trace start -o out
+	for pid in $(ours); do
+		! grep -q lttng-sessiond "/proc/$pid/cmdline" || kill -STOP "$pid"
+	done
+	run -0 as_user timeout 20 "$home/cuward" run -q --sim -- "$home/play" init device 0 alloc 1M launch alone free 0
+	for pid in $(ours); do kill -CONT "$pid"; done
+	run cuward trace stop
+	[ "${lines[0]}" = "trace in $out" ]
 }

@@ -15,6 +15,11 @@ setup() {
 	rec=$BATS_TEST_TMPDIR/rec
 }
 
+teardown() {
+	[ -z "${pid:-}" ] || kill -9 "$pid" 2>/dev/null || true
+	wait || true
+}
+
 record() { "$B/cuward" run --sim --trace=rec --report r.json --record="$@" 3>&-; }
 play() { record "$1" ${limit:+-m $limit} -- "$BATS_FILE_TMPDIR/play" "${@:2}"; }
 json() { run "$B/cuward" timeline --json "$@"; }
