@@ -75,7 +75,8 @@ static uint32_t machine_trace(void)
 		close(folder);
 	text[got > 0 ? got : 0] = '\0';
 	at = strstr(text, "home=");
-	snprintf(daemon_home, sizeof(daemon_home), "%.*s", at ? (int)strcspn(at + 5, "\n") : 0, at ? at + 5 : "");
+	snprintf(daemon_home, sizeof(daemon_home), "%.*s", at ? (int)strcspn(at + 5, "\n") : 0,
+		at ? at + 5 : "");
 	at = strstr(text, "control=");
 	return at ? strtoul(at + 8, NULL, 10) : 0;
 }
@@ -127,8 +128,8 @@ static bool load_provider(void)
 }
 
 /*
- * Where a handler interrupted something, or where the stack ends soon, nothing is loaded; another call will
- * do. Finding out takes some time, so not each of them asks.
+ * Where a handler interrupted something, or where the stack ends soon, nothing is loaded; another call
+ * will do. Finding out takes some time, so not each of them asks.
  */
 #define STACK_LEAST (128u << 10)
 #define TRY_EVERY_NS 10000000ull
