@@ -16,6 +16,31 @@
  * guard, errors uncounted, and its hook is only asked while tracing. call_jumps() is a constant.
  */
 
+/*
+ * What a thread launched last is told to whoever asks why it waits: one store, and for launches only. A
+ * launch has a row here, which says where among its arguments the function stands.
+ */
+#define NOTE(launch) cw_thread->counts->launched = (uint64_t)(launch)
+#define NOTE_FIRST(f, ...) NOTE(f)
+#define NOTE_SECOND(config, f, ...) NOTE(f)
+#define NOTE_GRAPH(...) NOTE(LAUNCHED_GRAPH)
+#define NOTE_NOTHING(...) (void)0
+#define NOTES_cuLaunchKernel ~, NOTE_FIRST
+#define NOTES_cuLaunchKernel_ptsz ~, NOTE_FIRST
+#define NOTES_cuLaunchCooperativeKernel ~, NOTE_FIRST
+#define NOTES_cuLaunchCooperativeKernel_ptsz ~, NOTE_FIRST
+#define NOTES_cuLaunchKernelEx ~, NOTE_SECOND
+#define NOTES_cuLaunchKernelEx_ptsz ~, NOTE_SECOND
+#define NOTES_cuLaunch ~, NOTE_FIRST
+#define NOTES_cuLaunchGrid ~, NOTE_FIRST
+#define NOTES_cuLaunchGridAsync ~, NOTE_FIRST
+#define NOTES_cuGraphLaunch ~, NOTE_GRAPH
+#define NOTES_cuGraphLaunch_ptsz ~, NOTE_GRAPH
+/* The second word of the row, where there is one. */
+#define NOTER(name) NOTER_OF(NOTES_##name, NOTE_NOTHING, ~)
+#define NOTER_OF(...) NOTER_OF_THESE(__VA_ARGS__)
+#define NOTER_OF_THESE(row, noter, ...) noter
+
 /* The names in the bodies carry a prefix: parameters of driver calls are called anything. */
 
 /* A call that is jumped to leaves nothing behind: it may be the last before a fork. True: traced. */
@@ -55,6 +80,7 @@ DRIVER_CALLS(X)
 \
 			if (likely(cw_thread && cw_thread->call == THREAD_IDLE)) { \
 				cw_thread->counts->calls[CALL_##name].count++; \
+				NOTER(name) args; \
 				cw_next = attention_wanted() ? on_##name : real.name; \
 			} \
 			return cw_next args; \
@@ -65,6 +91,7 @@ DRIVER_CALLS(X)
 		cw_thread->frame = __builtin_frame_address(0); \
 		cw_thread->call = THREAD_CALL(CALL_##name); \
 		cw_thread->counts->calls[CALL_##name].count++; \
+		NOTER(name) args; \
 		cw_result = on_##name args; \
 		cw_thread->call = thread_idle(); \
 		if (unlikely(cw_result != CUDA_SUCCESS)) \

@@ -221,6 +221,7 @@ static struct thread *thread_locked(uint32_t tid)
 	thread->tid = tid;
 	thread->counts->tid = tid;
 	thread->counts->sync_since_ns = 0; /* whose block it was died in there */
+	thread->counts->launched = thread->counts->launched_named = 0;
 	thread->call = THREAD_IDLE;
 	thread->frame = NULL;
 	thread->context = thread->owner = NULL;

@@ -213,6 +213,20 @@ void names_unload(uint64_t owner)
 	lock_give_back(&names.lock);
 }
 
+/* The driver is not asked: it may be why the thread waits. */
+__attribute__((noinline, cold)) void names_launched(struct ledger_thread *counts)
+{
+	uint64_t handle = counts->launched;
+	const struct place *place = handle > LAUNCHED_GRAPH ? find(handle) : NULL;
+	const char *name = place ? name_of(place) : handle == LAUNCHED_GRAPH ? "a graph" : "";
+	size_t bytes = strnlen(name, sizeof(counts->launched_name) - 1);
+
+	__atomic_store_n(&counts->launched_named, 0, __ATOMIC_RELAXED);
+	memcpy(counts->launched_name, name, bytes);
+	counts->launched_name[bytes] = 0;
+	__atomic_store_n(&counts->launched_named, handle, __ATOMIC_RELEASE);
+}
+
 /* ---- look-ups that told no name: the driver knows it (12.3 and newer), or a number must do ---- */
 
 static const char *name_of_kernel(CUkernel kernel, uint64_t *owner)

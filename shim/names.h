@@ -18,6 +18,10 @@ void names_unload(uint64_t owner);
 /* Number of a function handle; the driver is asked for a name never seen. 0: of no handle. */
 uint32_t names_of(uint64_t handle);
 
+/* The name of what this thread launched last, for whoever asks what it waits for. */
+struct ledger_thread;
+void names_launched(struct ledger_thread *counts);
+
 /* Tell all names again, to a trace that began after they were told. */
 void names_replay(void);
 

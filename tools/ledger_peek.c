@@ -73,6 +73,10 @@ static void read_thread(struct ledger_peek *peek, const struct ledger_thread *th
 		peek->sync_since_ns = thread->sync_since_ns;
 		peek->sync_call = thread->sync_call;
 		peek->sync_calls = calls;
+		peek->kernel[0] = '\0';
+		if (thread->launched && thread->launched == thread->launched_named)
+			snprintf(peek->kernel, sizeof(peek->kernel), "%.*s",
+				(int)sizeof(thread->launched_name), thread->launched_name);
 	}
 }
 

@@ -13,6 +13,7 @@ struct ledger_peek {
 	uint64_t sync_since_ns; /* CLOCK_REALTIME: so long some thread waits for the GPU, 0 none does */
 	uint32_t sync_call;
 	uint64_t sync_calls;    /* that thread's calls so far */
+	char kernel[96];        /* that it launched last; "" none, or its name is not known */
 	uint64_t by_call[LEDGER_CALLS_MAX]; /* calls so far, each by itself */
 	struct ledger_header *header; /* a copy, for ledger_peek_free() */
 };

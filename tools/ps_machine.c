@@ -94,8 +94,9 @@ static json_t *waiting_of(const struct box *box, const struct box_process *proce
 
 static json_t *sync_of(const struct box_process *process)
 {
-	return !process->sync_ns ? json_null() : json_pack("{s:s, s:o}", "call",
-		call_name(process->peek.sync_call), "for_ns", ps_bytes(process->sync_ns));
+	return !process->sync_ns ? json_null() : json_pack("{s:s, s:o, s:o}", "call",
+		call_name(process->peek.sync_call), "for_ns", ps_bytes(process->sync_ns), "kernel",
+		process->peek.kernel[0] ? safe_string(process->peek.kernel) : json_null());
 }
 
 json_t *ps_process(const struct box *box, const struct box_process *process)

@@ -77,6 +77,7 @@ struct run_watch_found {
 	uint64_t since_ns; /* CLOCK_REALTIME */
 	uint64_t for_ns;
 	uint64_t held_bytes;
+	char kernel[96]; /* launched last before a stall, "" unknown */
 	unsigned call; /* it is in, or made most of late; LEDGER_CALLS_MAX unknown */
 	bool terminated; /* by us */
 };

@@ -233,6 +233,10 @@ static void put_watch(struct json *json, const struct run *run)
 		json_number(json, "for_ns", found->for_ns);
 		json_number(json, "held_bytes", found->held_bytes);
 		json_string(json, "call", call_name(found->call));
+		if (found->kernel[0])
+			json_string(json, "kernel", found->kernel);
+		else
+			json_null(json, "kernel");
 		json_bool(json, "terminated", found->terminated);
 		json_close(json, '}');
 	}

@@ -104,18 +104,21 @@ static uint64_t held(const struct slot *slot)
 static void say(const struct run *run, const struct run_watch_found *found, pid_t pid)
 {
 	char *command = safe_text(found->who.command, 40);
+	char *kernel = safe_text(found->kernel, 80);
 	const char *ended = found->terminated ? "; SIGTERM is sent, SIGKILL follows in 10 s" : "";
 
 	if (found->what == WATCH_STALL)
-		run_say(run, "stalled: %s (pid %d) has been in %s for %s, since %s, and completed nothing; "
+		run_say(run, "stalled: %s (pid %d) has been in %s for %s, since %s, and completed nothing%s%s; "
 			"it holds %s%s", command, pid, call_name(found->call), format_ns(found->for_ns),
-			format_moment(found->since_ns), format_bytes(found->held_bytes), ended);
+			format_moment(found->since_ns), found->kernel[0] ? ", last kernel " : "", kernel,
+			format_bytes(found->held_bytes), ended);
 	else
 		run_say(run, "idle: %s (pid %d) holds %s and has made no CUDA call for %s, since %s; its last "
 			"calls were of %s%s", command, pid, format_bytes(found->held_bytes),
 			format_ns(found->for_ns), format_moment(found->since_ns), call_name(found->call),
 			ended);
 	free(command);
+	free(kernel);
 }
 
 /* ---- the end of a process ---- */
@@ -206,6 +209,7 @@ static void find(struct run *run, enum run_watch_for what, struct watched *one, 
 	if (what == WATCH_STALL) {
 		found.call = one->last.sync_call;
 		found.since_ns = one->last.sync_since_ns;
+		memcpy(found.kernel, one->last.kernel, sizeof(found.kernel));
 	}
 	found.terminated = order->terminate && terminate(run, one);
 	one->told[what] = true;

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "calls.h"
@@ -64,18 +65,20 @@ static void tell_activity(const struct telling *t)
 {
 	const struct box_process *process = t->process;
 	uint64_t quiet = quiet_ns(t);
+	char *kernel = safe_text(process->peek.kernel, 80);
 
 	if (process->sync_ns >= t->watch->stuck_ns)
-		say(t, WHY_STUCK, "a thread has been in %s for %s and made no other call; a kernel that never "
-			"ends looks the same as one that runs this long",
-			call_name(process->peek.sync_call), format_ns(process->sync_ns));
+		say(t, WHY_STUCK, "a thread has been in %s for %s%s%s and made no other call; a kernel that never "
+			"ends looks the same as one that runs this long", call_name(process->peek.sync_call),
+			format_ns(process->sync_ns), process->peek.kernel[0] ? ", last kernel " : "", kernel);
 	else if (t->of->now.waiting_since_ns)
 		say(t, WHY_WAITING, "it waits for %s", format_bytes(t->of->now.waiting_bytes));
 	else if (process->busy)
 		say(t, WHY_BUSY, "%" PRIu64 " CUDA calls in %s", process->calls, format_ns(t->watch->ns));
 	else if (process->sync_ns)
-		say(t, WHY_BUSY, "a thread has been in %s for %s: the GPU works for it",
-			call_name(process->peek.sync_call), format_ns(process->sync_ns));
+		say(t, WHY_BUSY, "a thread has been in %s for %s%s%s: the GPU works for it",
+			call_name(process->peek.sync_call), format_ns(process->sync_ns),
+			process->peek.kernel[0] ? ", last kernel " : "", kernel);
 	else if (!process->peeked)
 		say(t, WHY_UNSEEN, "its last allocation or wait was %s ago", format_ns(quiet));
 	else if (held(t) && quiet >= t->watch->idle_ns)
@@ -84,6 +87,7 @@ static void tell_activity(const struct telling *t)
 	else
 		say(t, WHY_QUIET, "no CUDA call in %s; its last allocation or wait was %s ago",
 			format_ns(t->watch->ns), format_ns(quiet));
+	free(kernel);
 }
 
 /* It rose, often, and never fell: memory that is freed again is seen to fall. */

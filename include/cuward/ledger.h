@@ -243,6 +243,9 @@ struct ledger_record {
 	};
 };
 
+/* Instead of the handle of a function. */
+#define LAUNCHED_GRAPH 1ull
+
 /* Counters of one thread; only that thread writes. A block is handed on when its thread died. */
 struct ledger_thread {
 	uint32_t tid;
@@ -258,7 +261,11 @@ struct ledger_thread {
 	} calls[LEDGER_CALLS_MAX];
 	uint64_t sync_since_ns; /* CLOCK_REALTIME, 0: the thread does not wait for the GPU; coarse */
 	uint32_t sync_call;     /* in which call */
-	uint8_t reserved[12288 - 20 - 24 * KIND_COUNT - 16 * OBJECT_COUNT - 16 * LEDGER_CALLS_MAX];
+	uint32_t reserved_sync;
+	uint64_t launched;      /* what it launched last: a handle, LAUNCHED_GRAPH, 0 nothing */
+	uint64_t launched_named; /* the handle that the name is of; set last */
+	char launched_name[96]; /* as of when it began to wait; cut, and ended */
+	uint8_t reserved[12288 - 136 - 24 * KIND_COUNT - 16 * OBJECT_COUNT - 16 * LEDGER_CALLS_MAX];
 };
 
 struct ledger_device {

@@ -50,7 +50,7 @@ evidence() {
 	verdicts '["busy"]'
 	why 1 --for 0.3s --stuck 1s
 	verdicts '["stuck"]'
-	evidence stuck '^a thread has been in cuCtxSynchronize for [0-9.]+ s and made no other call'
+	evidence stuck '^a thread has been in cuCtxSynchronize for [0-9.]+ s, last kernel stuck and made no other call'
 	CUWARD_SIM_KERNEL_NS=again=200000000 LD_PRELOAD=$shim sh -c 'echo $$ >pid; exec "$1" init device 0 $2' - "$play" \
 		"$(printf 'launch again sync %.0s' {1..300})" >/dev/null 3>&- &
 	started+=($!)

@@ -70,8 +70,9 @@ stalled() {
 	export CUWARD_SIM_KERNEL_NS=slow=1500000000,*=0
 	watch 24 --stall 0.5s --fail-on stall -- init device 0 alloc 3M launch slow sync freeall
 	found "[[\"stall\",\"cuCtxSynchronize\",$((3 * MiB)),false]]"
-	grep -Eq '^cuward: stalled: play \(pid [0-9]+\) has been in cuCtxSynchronize for [0-9.]+ m?s, since 20[0-9-]+ [0-9:.]+ UTC, and completed nothing; it holds 3\.00 MiB$' out
+	grep -Eq '^cuward: stalled: play \(pid [0-9]+\) has been in cuCtxSynchronize for [0-9.]+ m?s, since 20[0-9-]+ [0-9:.]+ UTC, and completed nothing, last kernel slow; it holds 3\.00 MiB$' out
 	[ "$(jq -c '.run | [.command_status, .exit_status, .failed_on, .watch_count]' r.json)" = '[0,24,"stall",1]' ]
+	[ "$(jq -r '.run.watch[0].kernel' r.json)" = slow ]
 	[ "$(jq '.run.watch[0].pid' r.json)" = "$(jq '.processes[0].pid' r.json)" ]
 }
 # A copy waits as well; without --fail-on the status is the command's.
