@@ -96,7 +96,9 @@ static const char *waits(const struct ps_row *row)
 
 static const char *command(const struct ps_row *row)
 {
-	return row->process ? row->process->who->command : row->other->known ? row->other->command : "unknown";
+	if (row->process)
+		return row->process->who->command;
+	return row->other->known ? row->other->command : "unknown";
 }
 
 static const char *job(const struct ps_row *row)
@@ -111,7 +113,9 @@ static const char *labels(const struct ps_row *row)
 
 static const char *calls(const struct ps_row *row)
 {
-	return row->process && row->process->peeked ? format_count(row->process->peek.calls) : "unknown";
+	if (!row->process || !row->process->peeked)
+		return "unknown";
+	return format_count(row->process->peek.calls);
 }
 
 /* The usual ones first, in their order. */

@@ -68,8 +68,8 @@ static void tell_activity(const struct telling *t)
 	char *kernel = safe_text(process->peek.kernel, 80);
 
 	if (process->sync_ns >= t->watch->stuck_ns)
-		say(t, WHY_STUCK, "a thread has been in %s for %s%s%s and made no other call; a kernel that never "
-			"ends looks the same as one that runs this long", call_name(process->peek.sync_call),
+		say(t, WHY_STUCK, "a thread has been in %s for %s%s%s and made no other call; a kernel that "
+			"never ends looks the same as one that runs this long", call_name(process->peek.sync_call),
 			format_ns(process->sync_ns), process->peek.kernel[0] ? ", last kernel " : "", kernel);
 	else if (t->of->now.waiting_since_ns)
 		say(t, WHY_WAITING, "it waits for %s", format_bytes(t->of->now.waiting_bytes));
