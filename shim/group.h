@@ -46,7 +46,7 @@ void group_join(const uint32_t *gids, unsigned count);
 /* The least of these limits, and is there one? */
 uint64_t group_least(const struct group_limits *limits);
 
-/* Limits that our job and our user were given while they ran: what others who live have in their slots. */
+/* Limits that our job and our user were given while they ran: those who live have them. */
 void group_inherit(struct slot *own);
 
 /*

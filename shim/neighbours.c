@@ -39,6 +39,7 @@ struct neighbour {
 /* Of one slot, what is read of it. */
 struct part {
 	uint64_t word;
+	uint64_t overhead;
 	uint32_t gids[SLOT_GROUPS];
 };
 
@@ -47,6 +48,7 @@ static struct {
 	uint32_t lock;
 	uint32_t count;
 	bool too_many;
+	bool opened;
 	bool blind; /* the kernel lets us not read */
 	uint64_t seen_ns;    /* change of the folder that was seen */
 	uint64_t scanned_ns; /* when */
@@ -54,7 +56,7 @@ static struct {
 	bool ours[ADMIN_RESERVES]; /* kept for us among others: nobody keeps us from it */
 	struct neighbour all[NEIGHBOURS_MAX];
 	struct slots_header header; /* of the one that is being read */
-	struct iovec from[2 * BATCH];
+	struct iovec from[3 * BATCH]; /* at most 1024 */
 	struct part parts[BATCH];
 } WHOLE_PAGES near;
 
@@ -180,10 +182,11 @@ static uint32_t read_parts(const struct neighbour *neighbour, uint32_t first, un
 	for (uint32_t i = 0; i < count; i++) {
 		const struct slot *slot = &slots[first + i];
 
-		near.from[2 * i] = (struct iovec){ (void *)&slot->words[word], sizeof(uint64_t) };
-		near.from[2 * i + 1] = (struct iovec){ (void *)slot->group_gids, sizeof(slot->group_gids) };
+		near.from[3 * i] = (struct iovec){ (void *)&slot->words[word], sizeof(uint64_t) };
+		near.from[3 * i + 1] = (struct iovec){ (void *)&slot->overhead[word], sizeof(uint64_t) };
+		near.from[3 * i + 2] = (struct iovec){ (void *)slot->group_gids, sizeof(slot->group_gids) };
 	}
-	return read_memory(near.parts, count * sizeof(struct part), near.from, 2 * count) /
+	return read_memory(near.parts, count * sizeof(struct part), near.from, 3 * count) /
 		sizeof(struct part);
 }
 
@@ -232,7 +235,7 @@ static void each_part(const struct neighbour *neighbour, unsigned word_index, ui
 		if (!got)
 			break;
 		for (uint32_t i = 0; i < got; i++)
-			if ((near.parts[i].word << 8) && is_bound(&near.parts[i], gid) &&
+			if (((near.parts[i].word << 8) || near.parts[i].overhead) && is_bound(&near.parts[i], gid) &&
 				(!carefully || is_alive(fd, first + i)))
 				tell(to, neighbour, first + i, &near.parts[i]);
 	}
@@ -251,7 +254,14 @@ struct adding {
 	struct neighbours_sum *sum;
 	uint64_t total; /* of the GPU */
 	uint64_t bytes; /* of this neighbour */
+	uint64_t overhead;
 };
+
+/* The sum, at most so much. */
+static uint64_t capped(uint64_t a, uint64_t b, uint64_t most)
+{
+	return b > most || a > most - b ? most : a + b;
+}
 
 static void add_part(void *to, const struct neighbour *neighbour, uint32_t number,
 	const struct part *part)
@@ -261,9 +271,8 @@ static void add_part(void *to, const struct neighbour *neighbour, uint32_t numbe
 
 	(void)neighbour;
 	(void)number;
-	adding->bytes += bytes < adding->total ? bytes : adding->total;
-	if (adding->bytes > adding->total)
-		adding->bytes = adding->total;
+	adding->bytes = capped(adding->bytes, bytes, adding->total);
+	adding->overhead = capped(adding->overhead, part->overhead, adding->total);
 	adding->sum->hash = (adding->sum->hash ^ part->word) * 0x9e3779b97f4a7c15ull;
 	adding->sum->hash ^= adding->sum->hash >> 29;
 	adding->sum->asking += quota_asking(part->word);
@@ -297,10 +306,11 @@ static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct ne
 
 	look_around();
 	for (uint32_t i = 0; i < near.count; i++) {
-		struct adding adding = { sum, share_slots()->devices[word_index].total_bytes, 0 };
+		struct adding adding = { sum, share_slots()->devices[word_index].total_bytes, 0, 0 };
 
 		each_part(&near.all[i], word_index, gid, carefully, add_part, &adding);
 		sum->bytes += adding.bytes;
+		sum->overhead += adding.overhead;
 		if (near.all[i].reserve)
 			held[near.all[i].reserve - 1] += adding.bytes;
 	}
@@ -315,6 +325,9 @@ void neighbours_add(unsigned word_index, uint32_t gid, bool carefully, struct ne
 	int saved = errno;
 
 	lock_take(&near.lock);
+	if (!near.opened)
+		share_wipe_on_fork(&near, sizeof(near));
+	near.opened = true;
 	add_all(word_index, gid, carefully, sum);
 	lock_give_back(&near.lock);
 	errno = saved;
@@ -367,6 +380,7 @@ bool neighbours_open(const struct admin *admin, char *why, size_t why_bytes)
 	struct iovec from = { share_slots(), sizeof(probe) };
 
 	share_wipe_on_fork(&near, sizeof(near));
+	near.opened = true;
 	near.admin = admin;
 	for (unsigned i = 0; i < admin->reserve_count; i++)
 		near.ours[i] = has_reserve(&admin->reserves[i], getuid());

@@ -17,6 +17,7 @@
 
 struct neighbours_sum {
 	uint64_t bytes;
+	uint64_t overhead; /* of contexts and modules, in no word and under no limit */
 	uint64_t reserved; /* of what is kept for some of them: the part they do not hold yet */
 	uint64_t hash;     /* equal numbers, equal words, for all that matters */
 	unsigned asking;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "neighbours.h"
 #include "share.h"
 
 #ifndef F_OFD_GETLK
@@ -99,6 +100,12 @@ uint64_t peers_hold(uint32_t slot_device, uint32_t self)
 	}
 	if (fd >= 0)
 		close(fd);
+	if (share_is_common()) {
+		struct neighbours_sum others = { 0 };
+
+		neighbours_add(slot_device, NEIGHBOURS_ALL, true, &others);
+		sum += others.bytes + others.overhead;
+	}
 	errno = saved;
 	return sum;
 }

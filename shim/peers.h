@@ -1,5 +1,5 @@
 /*
- * peers.h - the other processes of this user, as their slots tell.
+ * peers.h - the other processes of this user, as their slots tell; with those of others where all meet.
  */
 #ifndef CUWARD_PEERS_H
 #define CUWARD_PEERS_H
@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 /*
- * Bytes that living processes hold on a device, overhead included; all but the one in slot `self`.
+ * Bytes that living processes that we can see hold on a device, overhead included; all but the one in
+ * slot `self`.
  * 0 where the slots cannot be read. System calls: not on the way of a call.
  */
 uint64_t peers_hold(uint32_t slot_device, uint32_t self);

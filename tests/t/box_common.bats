@@ -125,6 +125,21 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 	X
 }
 
+@test "what others hold is not untracked, where all meet" {
+	common <<-'X'
+		export CUWARD_SIM_TRUTH=$public/truth
+		umask 0
+		touch truth
+		preloaded 4102 init
+		holds 4101 init device 0 alloc 1G say held sleep 600000
+		CUWARD_REPORT=$public/state-4102/r.json preloaded 4102 init device 0 alloc 1M
+		told state-4102/r.json '.processes[0].devices[0].untracked_bytes < 100 * 1048576'
+		rm -r /run/cuward
+		CUWARD_REPORT=$public/state-4102/q.json preloaded 4102 init device 0 alloc 1M
+		told state-4102/q.json '.processes[0].devices[0].untracked_bytes > 500 * 1048576'
+	X
+}
+
 @test "ps and limit get: everybody in the folder, and every layer" {
 	policy '[default]' 'reserve = 8G' '[group 4200]' 'group_max = 7G' 'process_max = 6G'
 	common <<-'X'
