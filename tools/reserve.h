@@ -50,5 +50,7 @@ const char *reserve_whose(const struct reserve *reserve);
 
 /* What a file holds. False: `why` says what is wrong with it. */
 bool reserve_parse(struct reserve *reserve, const char *text, size_t bytes, char *why, size_t why_bytes);
+/* The other way round; to be freed. */
+char *reserve_text(const struct reserve *reserve);
 
 #endif

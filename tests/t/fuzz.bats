@@ -26,7 +26,7 @@ fuzz() {
 	}
 	grep -E '^Done|DONE' "$tmp/log"
 	# It got somewhere, and not only to the first mistake.
-	[ "$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$tmp/log" | tail -n 1)" -gt 200 ]
+	[ "$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$tmp/log" | tail -n 1)" -gt "${least:-200}" ]
 }
 
 ctf_sources() { echo "$TOP"/tools/ctf.c "$TOP"/tools/ctf_[a-z]*.c "$TOP"/tools/tsdl*.c "$TOP"/tools/{arena,map,event,format}.c; }
@@ -60,4 +60,12 @@ model_sources() { echo "$TOP"/tools/model*.c "$TOP"/tools/{spans,histogram,map,e
 	# shellcheck disable=SC2046
 	fuzz fuzz_text "$TOP/tools/events_text.c" $(model_sources) \
 		"$TOP"/tools/view_{csv,json,lanes,terminal,stats,stats_json,findings,perfetto}.c
+}
+
+@test "places in the queue, and reserves" {
+	local gpus='"gpus":[{"uuid":"GPU-51000000-0000-4000-8000-000000000000","bytes":1}]'
+
+	echo '{"pid":1,"pid_ns":1,"priority":0,"job":"j","command":"c","any":false,'"$gpus}" >"$tmp/corpus/place"
+	echo '{"whose":"user","who":1,"since_ns":1,"until_ns":2,'"$gpus}" >"$tmp/corpus/reserve"
+	least=90 fuzz fuzz_queue "$TOP"/tools/{queue_text,queue_order,reserve_text}.c
 }
