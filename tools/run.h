@@ -106,6 +106,7 @@ struct run {
 	const char *sim;      /* --sim: profile, "" the newest, NULL the real driver */
 	bool wait;            /* --wait */
 	uint64_t wait_ns;     /* so long; UINT64_MAX for ever */
+	uint64_t waited_ns;   /* before it was let in */
 	bool gpu_auto;        /* --gpu auto */
 	int error_exitcode; /* 0 the usual ones */
 	bool dry_run;

@@ -542,6 +542,7 @@ int run_queue_enter(struct run *run)
 	queue_uuid_text(name, run->promise.place.asks[0].uuid);
 	if (run->gpu_auto)
 		run_environment_choose_gpu(name);
+	run->waited_ns = clock_ns() - w.began_ns;
 	run->start_ns = run_now_ns();
 	return 0;
 }

@@ -254,6 +254,7 @@ static void put_run(struct json *json, const struct run *run, const struct run_s
 	json_number(json, "pid", (uint64_t)getpid());
 	json_time(json, "start_time", run->start_ns);
 	json_time(json, "end_time", run->end_ns);
+	json_bytes(json, "waited_ns", run->wait ? run->waited_ns : BYTES_NONE);
 	json_string(json, "program", run->program);
 	json_open_flat(json, "argv", '[');
 	for (char **word = run->argv; *word; word++)

@@ -78,6 +78,16 @@ ends() {
 	run "$cuward" run --sim --wait -m 16G -- true
 	[ "$status" -eq 0 ]
 	[ "$output" = "cuward: no process used CUDA" ]
+	"$cuward" run -q --sim --wait -m 16G --report r.json -- "$play" init
+	jq -e '.run.waited_ns | . > 0 and . < 30000000000' r.json
+	"$cuward" run -q --sim -m 16G --report s.json -- "$play" init
+	jq -e '.run | has("waited_ns") and .waited_ns == null' s.json
+	"$cuward" run --sim --wait=90s --priority 2 -g auto -m 1G --dry-run -- true >plan
+	grep -qx -- '--wait: 1 m 30 s' plan
+	grep -qx -- '--priority: 2  (command line)' plan
+	grep -qx -- '--gpu: auto  (command line)' plan
+	lacks CUDA_VISIBLE_DEVICES= plan
+	grep -qx '  CUWARD_PRIORITY=2  (command line)' plan
 	run "$cuward" run --sim --wait -m 17G -- touch never
 	[ "$status" -eq 125 ]
 	[ "$output" = "cuward: --wait: 17.0 GiB will never be free on $first: at most 16.0 GiB of it can be yours" ]
