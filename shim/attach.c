@@ -12,6 +12,20 @@
 #include "lookup.h"
 #include "share.h"
 
+/* A GPU without memory of its own takes the machine's: whoever reads its total is told. */
+static void tell_integrated(struct ledger_device *device, CUdevice handle)
+{
+	static const char mark[] = " (integrated)";
+	int integrated = 0;
+	size_t length;
+
+	if (real.cuDeviceGetAttribute(&integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, handle) != CUDA_SUCCESS ||
+	    !integrated)
+		return;
+	length = strnlen(device->name, sizeof(device->name) - sizeof(mark));
+	memcpy(device->name + length, mark, sizeof(mark));
+}
+
 static void describe_device(struct ledger_device *device, CUdevice handle)
 {
 	CUuuid uuid = { { 0 } };
@@ -22,6 +36,7 @@ static void describe_device(struct ledger_device *device, CUdevice handle)
 	memcpy(device->uuid, uuid.bytes, sizeof(device->uuid));
 	real.cuDeviceTotalMem_v2(&total, handle);
 	real.cuDeviceGetName(device->name, sizeof(device->name), handle);
+	tell_integrated(device, handle);
 	real.cuDeviceGetPCIBusId(device->pci_bus_id, sizeof(device->pci_bus_id), handle);
 	device->total_bytes = total;
 	device->limit_bytes = BYTES_NONE;

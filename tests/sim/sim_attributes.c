@@ -115,6 +115,8 @@ int device_attribute(const struct device *device, CUdevice_attribute attribute)
 		return atoi(knobs.cc);
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
 		return minor ? atoi(minor + 1) : 0;
+	case CU_DEVICE_ATTRIBUTE_INTEGRATED:
+		return knobs.integrated;
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
 		return device->index + 1;
 	case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:

@@ -15,6 +15,7 @@
 	X(text, memory, "MEMORY", "16G") \
 	X(text, uuids, "UUIDS", "") \
 	X(text, cc, "CC", "8.6") \
+	X(flag, integrated, "INTEGRATED", "0") \
 	X(number, driver_version, "DRIVER_VERSION", "0") \
 	X(size, context_bytes, "CONTEXT_BYTES", "300M") \
 	X(size, module_bytes, "MODULE_BYTES", "0") \

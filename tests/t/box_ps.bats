@@ -122,7 +122,10 @@ poke() {
 	holder init device 0 alloc 100M say held sleep 600000
 	slots=state/slots.$(id -u)
 	# Its name: escape sequences for the terminal, and no end.
-	offset=$((4096 + 256 + 64 + 512 + 24 + 48))
+	printf '%s\n' '#include <stddef.h>' '#include <stdio.h>' '#include "cuward/ledger.h"' \
+		'int main(void) { return printf("%zu", sizeof(struct slots_header) + offsetof(struct slot, who.command)) < 1; }' |
+		cc -I"$TOP/include" -o offset_of -x c -
+	offset=$(./offset_of)
 	[ "$(dd if=$slots bs=1 skip=$offset count=4 status=none)" = play ]
 	poke $offset "$(printf '\\033[2J%.0s' {1..16})"
 	"$cuward" ps >out

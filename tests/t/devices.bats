@@ -35,6 +35,13 @@ limits() {
 	limits 0,1 "0=50%,1=none" "0=2048 1=0"
 }
 
+@test "a GPU that takes the machine's memory is called integrated, with the driver's total" {
+	for integrated in 0:"" 1:" (integrated)"; do
+		CUWARD_SIM_INTEGRATED=${integrated%%:*} guest 0 "$play" init device 0 alloc 1M freeall
+		ask '.devices[0] | [.name, .total_bytes]' "[\"Simulated GPU${integrated#*:}\",$((4 * GiB))]"
+	done
+}
+
 @test "it is enforced there, and only there" {
 	export CUDA_VISIBLE_DEVICES=3,1 CUWARD_MEMORY="$(gpu 1)=4M"
 	guest 0 "$play" init device 0 alloc 64M device 1 alloc 4M refused 1 device 0 alloc 64M
