@@ -4,6 +4,7 @@
 #include <argp.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -18,8 +19,21 @@
 struct order {
 	enum ps_by by;
 	bool json, csv, stale, alone, chosen;
+	pid_t pid; /* only this process, with its refusals; 0 all */
 	struct ps_choice choice;
 };
+
+static void parse_pid(const struct argp_state *state, struct order *order, const char *text)
+{
+	char *end;
+	unsigned long pid = strtoul(text, &end, 10);
+
+	if (order->pid)
+		argp_usage(state);
+	if (text[0] < '0' || text[0] > '9' || *end || pid == 0 || pid > INT32_MAX)
+		argp_error(state, "'%s' is no pid", text);
+	order->pid = (pid_t)pid;
+}
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
@@ -45,7 +59,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 			}
 		argp_error(state, "--by %s: it is process, user or gpu", argument);
 		return 0;
-	case ARGP_KEY_ARG: argp_usage(state); return 0;
+	case ARGP_KEY_ARG: parse_pid(state, order, argument); return 0;
 	case ARGP_KEY_END:
 		if (order->json && order->csv)
 			argp_error(state, "JSON or CSV?");
@@ -68,6 +82,42 @@ static int tell_unreadable(const struct box *box)
 	return EXIT_FOUND;
 }
 
+static void print(const struct order *order, const struct box *box)
+{
+	if (order->json)
+		ps_json(stdout, box, order->pid);
+	else if (order->csv)
+		ps_csv(stdout, box, order->by);
+	else
+		ps_table(stdout, box, order->by, &order->choice);
+	if (order->pid && box->count && !order->json && !order->csv)
+		ps_refusals(stdout, box, box->processes);
+}
+
+/* As if this process was the only one; sums stay those of all. False: it is not there. */
+static bool print_one(const struct order *order, struct box *box)
+{
+	struct box_process *one = box_find(box, order->pid), first = { 0 };
+	const struct box_other *other = one ? NULL : box_find_other(box, order->pid);
+	struct box only = *box;
+
+	if (!one && !other) {
+		fprintf(stderr, "cuward: ps: nobody that we see uses a GPU and has the pid %d\n", order->pid);
+		return false;
+	}
+	/* Others point to it by nothing: it may stand in the first place for a while. */
+	if (one) {
+		first = box->processes[0];
+		box->processes[0] = *one;
+		*one = first;
+	}
+	only.count = one != NULL;
+	only.others = (struct box_other *)other;
+	only.other_count = other != NULL;
+	print(order, &only);
+	return true;
+}
+
 int cmd_ps(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
@@ -80,11 +130,14 @@ int cmd_ps(int argc, char **argv)
 		{ 0 },
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
+		.args_doc = "[PID]",
 		.doc = "Who holds GPU memory on this machine: the processes under cuward that you may see, "
 			"and where NVML tells them those that are not.\v"
-			"Exit status: 0, 1 some slots file cannot be read, 2 usage." };
+			"With a PID only that process, and what limits refused it.\n"
+			"Exit status: 0, 1 some slots file cannot be read or there is no such process, 2 usage." };
 	struct order order = { 0 };
 	struct box box;
+	bool found = true;
 	int status;
 
 	setlocale(LC_CTYPE, "");
@@ -98,13 +151,11 @@ int cmd_ps(int argc, char **argv)
 	box_look(&box);
 	if (!order.alone)
 		box_add_others(&box);
-	if (order.json)
-		ps_json(stdout, &box);
-	else if (order.csv)
-		ps_csv(stdout, &box, order.by);
-	else
-		ps_table(stdout, &box, order.by, &order.choice);
+	if (!order.pid)
+		print(&order, &box);
+	else if (!print_one(&order, &box))
+		found = false;
 	status = tell_unreadable(&box);
 	box_close(&box);
-	return status;
+	return found ? status : EXIT_FOUND;
 }

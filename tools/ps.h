@@ -42,7 +42,11 @@ const char *ps_column_names(void);
 
 void ps_table(FILE *out, const struct box *box, enum ps_by by, const struct ps_choice *choice);
 void ps_csv(FILE *out, const struct box *box, enum ps_by by);
-void ps_json(FILE *out, const struct box *box);
+void ps_json(FILE *out, const struct box *box, bool refusals);
+
+/* ps_refusals.c: what limits refused it, in words and as an array (null: it cannot be read). */
+void ps_refusals(FILE *out, const struct box *box, const struct box_process *process);
+json_t *ps_refusals_json(const struct box *box, const struct box_process *process);
 
 /* Bytes, or "unknown". */
 const char *ps_amount(uint64_t bytes);
@@ -55,6 +59,8 @@ const char *ps_pid(const struct box_process *process);
 
 /* Numbers of JSON: unknown and none are null. */
 json_t *ps_bytes(uint64_t bytes);
+/* Whatever is no UTF-8 or steers a terminal is spelled out. */
+json_t *ps_text(const char *text);
 json_t *ps_time(uint64_t realtime_ns);
 json_t *ps_other(const struct box *box, const struct box_other *other);
 json_t *ps_process(const struct box *box, const struct box_process *process);

@@ -123,7 +123,8 @@ static const struct ps_column columns[] = {
 	{ "pid", "PID", pid }, { "user", "<USER", user }, { "gpu", "<GPU", gpu }, { "used", "USED", used },
 	{ "limit", "LIMIT", limit }, { "overhead", "OVERHEAD", overhead }, { "since", "SINCE", since },
 	{ "active", "ACTIVE", active }, { "waits", "<WAITS", waits }, { "command", "<COMMAND", command },
-	{ "uid", "UID", uid }, { "uuid", "<UUID", uuid }, { "total", "TOTAL", total }, { "job", "<JOB", job },
+	{ "uid", "UID", uid }, { "uuid", "<UUID", uuid }, { "total", "TOTAL", total },
+	{ "job", "<JOB", job },
 	{ "labels", "<LABELS", labels }, { "calls", "CALLS", calls },
 };
 

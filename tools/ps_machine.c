@@ -42,7 +42,7 @@ json_t *ps_time(uint64_t realtime_ns)
 }
 
 /* Whatever is no UTF-8 or steers a terminal is spelled out. */
-static json_t *safe_string(const char *text)
+json_t *ps_text(const char *text)
 {
 	char *safe = safe_text(text, 0);
 	json_t *string = json_string(safe);
@@ -96,7 +96,7 @@ static json_t *sync_of(const struct box_process *process)
 {
 	return !process->sync_ns ? json_null() : json_pack("{s:s, s:o, s:o}", "call",
 		call_name(process->peek.sync_call), "for_ns", ps_bytes(process->sync_ns), "kernel",
-		process->peek.kernel[0] ? safe_string(process->peek.kernel) : json_null());
+		process->peek.kernel[0] ? ps_text(process->peek.kernel) : json_null());
 }
 
 json_t *ps_process(const struct box *box, const struct box_process *process)
@@ -106,9 +106,9 @@ json_t *ps_process(const struct box *box, const struct box_process *process)
 	return json_pack("{s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"pid", (json_int_t)who->pid, "pid_ns", (json_int_t)who->pid_ns,
 		"outer_pid", process->pid ? json_integer(process->pid) : json_null(),
-		"uid", (json_int_t)process->uid, "user", safe_string(process->user),
-		"state", states[process->owner], "command", safe_string(who->command),
-		"job", safe_string(who->job), "labels", safe_string(who->labels),
+		"uid", (json_int_t)process->uid, "user", ps_text(process->user),
+		"state", states[process->owner], "command", ps_text(who->command),
+		"job", ps_text(who->job), "labels", ps_text(who->labels),
 		"start_time", ps_time(who->start_realtime_ns),
 		"last_activity", ps_time(process->activity_ns), "waiting", waiting_of(box, process),
 		"synchronizing", sync_of(process), "devices", devices_of(box, process));
@@ -122,7 +122,7 @@ static json_t *all_gpus(const struct box *box)
 		const struct box_gpu *gpu = &box->gpus[i];
 
 		json_array_append_new(gpus, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:b}",
-			"uuid", box_uuid(gpu), "name", gpu->name[0] ? safe_string(gpu->name) : json_null(),
+			"uuid", box_uuid(gpu), "name", gpu->name[0] ? ps_text(gpu->name) : json_null(),
 			"total_bytes", ps_bytes(gpu->total_bytes), "used_bytes", ps_bytes(gpu->used_bytes),
 			"overhead_bytes", ps_bytes(gpu->overhead_bytes),
 			"untracked_bytes", ps_bytes(gpu->untracked_bytes),
@@ -136,8 +136,8 @@ json_t *ps_other(const struct box *box, const struct box_other *other)
 {
 	return json_pack("{s:i, s:o, s:o, s:o, s:s, s:s, s:o, s:o}", "pid", (int)other->pid,
 		"uid", other->known ? json_integer(other->uid) : json_null(),
-		"user", other->known ? safe_string(other->user) : json_null(),
-		"command", other->known ? safe_string(other->command) : json_null(),
+		"user", other->known ? ps_text(other->user) : json_null(),
+		"command", other->known ? ps_text(other->command) : json_null(),
 		"kind", other->kind, "uuid", box_uuid(&box->gpus[other->gpu]),
 		"used_bytes", ps_bytes(other->used_bytes), "start_time", ps_time(other->start_ns));
 }
@@ -161,19 +161,24 @@ static json_t *all_users(const struct box *box)
 
 	for (size_t i = 0; i < box->user_count; i++)
 		json_array_append_new(users, json_pack("{s:I, s:o, s:i, s:o, s:o}",
-			"uid", (json_int_t)box->users[i].uid, "user", safe_string(box->users[i].user),
+			"uid", (json_int_t)box->users[i].uid, "user", ps_text(box->users[i].user),
 			"processes", (int)box->users[i].processes,
 			"used_bytes", ps_bytes(box->users[i].used_bytes),
 			"overhead_bytes", ps_bytes(box->users[i].overhead_bytes)));
 	return users;
 }
 
-void ps_json(FILE *out, const struct box *box)
+void ps_json(FILE *out, const struct box *box, bool refusals)
 {
 	json_t *processes = json_array(), *document;
 
-	for (size_t i = 0; i < box->count; i++)
-		json_array_append_new(processes, ps_process(box, &box->processes[i]));
+	for (size_t i = 0; i < box->count; i++) {
+		json_t *process = ps_process(box, &box->processes[i]);
+
+		if (refusals)
+			json_object_set_new(process, "refusals", ps_refusals_json(box, &box->processes[i]));
+		json_array_append_new(processes, process);
+	}
 	document = json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:I}", "schema", 1,
 		"time", ps_time(box->now_ns), "processes", processes, "others", all_others(box),
 		"gpus", all_gpus(box), "users", all_users(box), "unreadable", (json_int_t)box->slots.unreadable);

@@ -249,3 +249,37 @@ poke() {
 	done
 	[[ "$("$cuward" ps -o help 2>&1 || true)" == *"there are pid, user, gpu, used,"* ]]
 }
+
+@test "one process: what was refused, under which limit, who held it, what to do" {
+	CUWARD_JOB=j CUWARD_JOB_MEMORY=10M holder init device 0 alloc 6M say held sleep 600000
+	first=$pid
+	CUWARD_JOB=j CUWARD_JOB_MEMORY=10M holder init device 0 alloc 1M refused 5M refused 5M say held sleep 600000
+	ps_json $pid
+	told '[.processes[] | .pid]' "[$pid]"
+	told '[.processes[0].refusals[] | [.api, .scope, .bytes, .limit_bytes, .used_bytes]] | unique' \
+		"[[\"cuMemAlloc_v2\",\"job\",$((5 * MiB)),$((10 * MiB)),$((7 * MiB))]]"
+	told '[.processes[0].refusals[].count] | add' 2
+	told ".processes[0].refusals[0].holders[] | select(.pid == $first) | [.command, .bytes]" "[\"play\",$((6 * MiB))]"
+	# The sums are those of all.
+	told '.gpus[0].used_bytes' $((7 * MiB))
+	"$cuward" ps $pid >out
+	cat out
+	[ "$(grep -c ' play$' out)" -eq 1 ]
+	grep -Eq '^refused [12] times?, last [0-9.]+ m?s ago: cuMemAlloc_v2 of 5\.00 MiB on GPU-51000000; the job limit is 10\.0 MiB, and 7\.00 MiB were used$' out
+	grep -Eq "^    6\.00 MiB: process $first, play, for [0-9.]+ (s|ns) by now\$" out
+	grep -q '^    cuward limit set JOB SIZE gives its job more' out
+	ps_json $first
+	told '.processes[0].refusals' '[]'
+	"$cuward" ps $first >out
+	lacks refused out
+	# Its own limit: it is the holder itself.
+	CUWARD_MEMORY=4M holder init device 0 alloc 3M refused 2M say held sleep 600000
+	ps_json $pid
+	told '[.processes[0].refusals[] | [.scope, .used_bytes, .holders[0].pid, .holders[0].bytes]]' "[[\"process\",$((3 * MiB)),null,$((3 * MiB))]]"
+	run "$cuward" ps 1
+	[ "$status" -eq 1 ]
+	for wrong in play 0 -1 '1 2'; do
+		run "$cuward" ps $wrong
+		[ "$status" -eq 2 ]
+	done
+}
