@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,16 +321,20 @@ static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct ne
 		sum->bytes = WORD_BYTES_MASK;
 }
 
+/* Files may be opened: a thread cancelled there would hold the lock for ever. */
 void neighbours_add(unsigned word_index, uint32_t gid, bool carefully, struct neighbours_sum *sum)
 {
 	int saved = errno;
+	int state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	lock_take(&near.lock);
 	if (!near.opened)
 		share_wipe_on_fork(&near, sizeof(near));
 	near.opened = true;
 	add_all(word_index, gid, carefully, sum);
 	lock_give_back(&near.lock);
+	pthread_setcancelstate(state, NULL);
 	errno = saved;
 }
 

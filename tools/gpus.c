@@ -54,6 +54,14 @@ static int64_t used_bytes(const struct nvml_facts *nvml, const uint8_t uuid[16])
 	return -1;
 }
 
+void gpus_ask_used(struct gpu_fact facts[SLOT_DEVICES], unsigned count)
+{
+	const struct nvml_facts *nvml = nvml_answer();
+
+	for (unsigned i = 0; i < count; i++)
+		facts[i].used_bytes = used_bytes(nvml, facts[i].uuid);
+}
+
 unsigned gpus_ask(struct gpu_fact facts[SLOT_DEVICES])
 {
 	return gpus_ask_as(facts, NULL, NULL);
@@ -62,7 +70,6 @@ unsigned gpus_ask(struct gpu_fact facts[SLOT_DEVICES])
 unsigned gpus_ask_as(struct gpu_fact facts[SLOT_DEVICES], const char *driver, const char *visible)
 {
 	size_t used = 0, all = SLOT_DEVICES * sizeof(*facts);
-	const struct nvml_facts *nvml;
 	ssize_t got;
 	int ends[2];
 	pid_t child;
@@ -88,8 +95,6 @@ unsigned gpus_ask_as(struct gpu_fact facts[SLOT_DEVICES], const char *driver, co
 	if (child > 0)
 		waitpid(child, NULL, 0);
 	used /= sizeof(*facts);
-	nvml = nvml_answer();
-	for (size_t i = 0; i < used; i++)
-		facts[i].used_bytes = used_bytes(nvml, facts[i].uuid);
+	gpus_ask_used(facts, (unsigned)used);
 	return (unsigned)used;
 }

@@ -22,4 +22,7 @@ struct gpu_fact {
 unsigned gpus_ask(struct gpu_fact facts[SLOT_DEVICES]);
 unsigned gpus_ask_as(struct gpu_fact facts[SLOT_DEVICES], const char *driver, const char *visible);
 
+/* What is used now of those that were asked about before. */
+void gpus_ask_used(struct gpu_fact facts[SLOT_DEVICES], unsigned count);
+
 #endif

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -116,7 +117,6 @@ static bool look(struct waiting *w, const char *mine, char *why, size_t why_byte
 	return true;
 }
 
-/* What NVML tells changes; sizes and names do not. */
 static void ask_driver(struct waiting *w)
 {
 	const struct run_value *gpu = &w->run->values[SETTING_gpu];
@@ -124,22 +124,6 @@ static void ask_driver(struct waiting *w)
 
 	w->view.count = gpus_ask_as(w->view.facts, run_environment_driver(w->run, driver) ? driver : NULL,
 		w->run->gpu_auto ? NULL : gpu->text);
-}
-
-static void ask_driver_again(struct waiting *w)
-{
-	struct gpu_fact now[SLOT_DEVICES];
-	unsigned before = w->view.count;
-
-	if (w->view.facts[0].used_bytes < 0)
-		return;
-	memcpy(now, w->view.facts, sizeof(now));
-	ask_driver(w);
-	if (w->view.count == before)
-		return;
-	/* It did not answer this time. */
-	memcpy(w->view.facts, now, sizeof(now));
-	w->view.count = before;
 }
 
 static const struct room *room_of(const struct waiting *w, const uint8_t uuid[16])
@@ -244,6 +228,8 @@ static void say_what(const struct waiting *w, char *text, size_t bytes)
 	for (unsigned i = 0; i < w->ticket.count; i++)
 		most = w->ticket.asks[i].bytes > most ? w->ticket.asks[i].bytes : most;
 	queue_uuid_text(name, w->ticket.asks[0].uuid);
+	if (w->terminal)
+		name[12] = '\0';
 	if (w->ticket.count == 1)
 		snprintf(text, bytes, "%s on %s", format_bytes(most), name);
 	else
@@ -264,6 +250,20 @@ static void say_where(const struct waiting *w, char *text, size_t bytes)
 		snprintf(text, bytes, "first in the queue");
 }
 
+/* Cut to its width: a line that is broken in two does not go away again. */
+static void say_on_terminal(const struct waiting *w, const char *what, const char *where)
+{
+	struct winsize size = { 0 };
+	char line[400];
+	int columns = sizeof(line) - 1;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 && size.ws_col < columns)
+		columns = size.ws_col - 1;
+	snprintf(line, sizeof(line), "cuward: waiting for %s: %s, %s", what, where,
+		format_ns(clock_ns() - w->began_ns));
+	dprintf(STDERR_FILENO, "\r\033[K%.*s", columns, line);
+}
+
 /* On a terminal one line that changes; else a line when the place does. */
 static void say_place(struct waiting *w)
 {
@@ -275,8 +275,7 @@ static void say_place(struct waiting *w)
 	say_what(w, what, sizeof(what));
 	say_where(w, where, sizeof(where));
 	if (w->terminal)
-		dprintf(STDERR_FILENO, "\r\033[Kcuward: waiting for %s: %s, %s", what, where,
-			format_ns(clock_ns() - w->began_ns));
+		say_on_terminal(w, what, where);
 	else
 		run_say(w->run, "waiting for %s: %s", what, where);
 	w->line = w->terminal;
@@ -351,6 +350,8 @@ static int try(struct waiting *w, char *why, size_t why_bytes)
 	say_broken(w);
 	if (!is_turn(w))
 		return 0;
+	/* What NVML tells changes; sizes and names do not. */
+	gpus_ask_used(w->view.facts, w->view.count);
 	if (!look(w, NULL, why, why_bytes))
 		return -1;
 	w->run->promise.place = w->ticket;
@@ -369,7 +370,7 @@ static int try(struct waiting *w, char *why, size_t why_bytes)
 static void nap(struct waiting *w, uint64_t left_ns)
 {
 	struct pollfd change = { .fd = w->notify, .events = POLLIN };
-	uint64_t ns = w->place > 1 ? BEHIND_NS : w->look_ns;
+	uint64_t ns = w->place == 1 ? w->look_ns : w->terminal ? LAST_LOOK_NS : BEHIND_NS;
 	struct timespec time;
 	char events[4096];
 	sigset_t none;
@@ -414,7 +415,6 @@ static int wait_for_turn(struct waiting *w)
 		}
 		say_place(w);
 		nap(w, w->run->wait_ns - waited);
-		ask_driver_again(w);
 	}
 }
 
