@@ -75,7 +75,8 @@ void ps_refusals(FILE *out, const struct box *box, const struct box_process *pro
 		if (!is_there(process, i))
 			continue;
 		gpu = gpu_of(box, process, denial);
-		fprintf(out, "refused %s time%s, last %s ago: %s of %s%s%s; the %s limit is %s, and %s were used\n",
+		fprintf(out, "refused %s time%s, last %s ago: %s of %s%s%s; the %s limit is %s, and %s were "
+			"used\n",
 			format_count(denial->count), denial->count == 1 ? "" : "s",
 			format_ns(denial->time_ns < box->now_ns ? box->now_ns - denial->time_ns : 0),
 			call_name(denial->api), format_bytes(denial->bytes), gpu ? " on " : "",

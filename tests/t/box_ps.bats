@@ -158,7 +158,7 @@ poke() {
 @test "sums of hostile numbers do not wrap" {
 	holder init device 0 alloc 100M say held sleep 600000
 	poke 4096 '\377\377\377\377\377\377\377\377'
-	poke $((4096 + 256 + 64 + 512 + 24 + 368 + 256)) '\377\377\377\377\377\377\377\377'
+	poke $((4096 + 256 + 64 + 3 * 256 + 24 + 368 + 256)) '\377\377\377\377\377\377\377\377'
 	ps_json
 	told '.gpus[0] | [.used_bytes, .overhead_bytes, .claimed_more]' "[$((16 << 30)),0,true]"
 }
