@@ -179,6 +179,7 @@ install: all ## install to $(DESTDIR)$(prefix)
 	install -m 755 $(B)/cuward $(DESTDIR)$(bindir)/cuward
 	install -m 755 $(libraries) $(DESTDIR)$(libdir)/cuward/
 	cp -a $(B)/sim $(DESTDIR)$(libdir)/cuward/
+	rm -rf $(DESTDIR)$(libdir)/cuward/sim/nvml
 	install -d $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(prefix)/share/bash-completion/completions
 	install -m 644 $(manuals) $(DESTDIR)$(mandir)/man1/
 	install -m 644 tools/share/cuward.bash-completion $(DESTDIR)$(prefix)/share/bash-completion/completions/cuward
