@@ -40,6 +40,7 @@ bool run_record_start(struct run *run, char *why, size_t why_bytes)
 	static struct session_recorder recorder;
 
 	recorder.on_denied = run->record & RECORD_DENIED;
+	recorder.on_signal = run->record & RECORD_SIGNAL;
 	snprintf(recorder.job, sizeof(recorder.job), "%s", run->job);
 	if (snprintf(recorder.slots, sizeof(recorder.slots), "%s/slots.%u", run->dir, getuid()) >=
 			(int)sizeof(recorder.slots) ||

@@ -52,13 +52,13 @@ bool session_is_remote(const char *trace_dir);
  * `definitions` of each snapshot once the session has ended.
  */
 struct session_recorder {
-	bool on_denied;
+	bool on_denied, on_signal;
 	char slots[4096];  /* the slots file of this user, and ... */
-	char job[128];     /* ... whose refusals count */
+	char job[128];     /* ... whose refusals and deaths count */
 	char asked[4096];  /* a file to be made: whoever wants a snapshot finds the keeper by its lock */
 };
 #define SNAPSHOT_PREFIX "snapshot-"
-enum { SNAPSHOTS_DENIED_MAX = 16 }; /* of those for refusals */
+enum { SNAPSHOTS_DENIED_MAX = 16 }; /* for refusals, and as many for deaths */
 
 bool session_start_recorder(struct session *session, const char *trace_dir, const char *folder,
 	const struct session_recorder *recorder, char *why, size_t why_bytes);

@@ -123,7 +123,7 @@ static const struct session_kind rare = {
 #define BUFFERS_BYTES_MAX (128ull << 20)
 /* A recorder's names are on disk so soon: a snapshot is read while the program goes on. */
 #define NAMES_EVERY_US 500000u
-#define RECORDER_BYTES_MAX (32ull << 20) /* cuward-run(1) says so */
+#define RECORDER_BYTES_MAX (32ull << 20) /* and an eighth more, which overwriting needs: cuward-run(1) */
 static uint64_t buffers_bytes_max = BUFFERS_BYTES_MAX;
 #define BUFFER_BYTES_MIN 4096ull
 

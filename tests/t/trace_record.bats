@@ -74,6 +74,19 @@ reasons() { jq -r '.run.trace.snapshots[]' r.json | sed 's/.*snapshot-\([a-z]*\)
 	told '.processes[0] | [.ended, .status]' '["signal",134]'
 }
 
+@test "a process of the tree that is killed while the others go on" {
+	cat >tree <<-'END'
+	"$1" init device 0 alloc 1M launch killed kill 9
+	"$1" init device 0 launch later sh 'until ls rec/snapshot-signal* 2>/dev/null; do sleep 0.05; done >/dev/null'
+	"$1" exec "$1" init device 0 launch executed
+	END
+	record on-signal -- timeout 60 sh tree "$BATS_FILE_TMPDIR/play"
+	[ "$(reasons)" = "signal " ]
+	json "$(jq -r '.run.trace.snapshots[0]' r.json)"
+	told '[.kernels[].name] | contains(["killed"])' true
+	told '[.kernels[].name] | contains(["executed"])' false
+}
+
 @test "memory is bounded: the newest stay, names of all, and the end is there" {
 	record on-signal -- "$BATS_FILE_TMPDIR/flood" 600000 2>said || [ $? = 137 ]
 	[ "$(reasons)" = "signal " ]
