@@ -14,7 +14,9 @@
 static const struct {
 	const char *word;
 	enum run_record what;
-} words[] = { { "on-denied", RECORD_DENIED }, { "on-leak", RECORD_LEAK }, { "on-signal", RECORD_SIGNAL } };
+} words[] = {
+	{ "on-denied", RECORD_DENIED }, { "on-leak", RECORD_LEAK }, { "on-signal", RECORD_SIGNAL },
+};
 
 bool run_record_parse(struct run *run, const char *text)
 {
