@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Fuzz targets, some seconds each: what reads files of others neither crashes nor hangs. FUZZ_SECONDS=600 for longer.
+# They begin with what was found before, tests/fuzz/NAME.tar.gz; FUZZ_KEEP=1 keeps what they find, too.
 # beside: fuzzers.
 
 bats_require_minimum_version 1.5.0
@@ -11,15 +12,18 @@ setup() {
 	mkdir "$tmp/corpus" "$tmp/new"
 }
 
-# fuzz NAME SOURCE...: build tests/fuzz/NAME.c with them and let it run on the corpus.
+# fuzz CORPUS NAME SOURCE...: build tests/fuzz/NAME.c with them and let it run on the corpus.
 fuzz() {
-	local flags="-std=gnu11 -D_GNU_SOURCE -I$TOP/include -I$TOP/tools -I$TOP/shim -I$B/gen"
+	local kept=$TOP/tests/fuzz/$1.tar.gz target=$tmp/$2
+	local flags="-std=gnu11 -D_GNU_SOURCE -DFUZZ -I$TOP/include -I$TOP/tools -I$TOP/shim -I$TOP/tests/sim -I$B/gen"
 
 	(cd "$TOP" && # shellcheck disable=SC2086
-		clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined $flags \
-			-o "$tmp/$1" "tests/fuzz/$1.c" "${@:2}" -ljansson -lpthread -lm)
-	(cd "$tmp/new" && timeout 900 "$tmp/$1" -max_total_time="${FUZZ_SECONDS:-8}" -timeout=10 -rss_limit_mb=2048 \
-		-max_len=65536 -artifact_prefix="$tmp/" "$tmp/new" "$tmp/corpus" >"$tmp/log" 2>&1) || {
+		clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined $flags ${cuda-} \
+			-o "$target" "tests/fuzz/$2.c" "${@:3}" -ljansson -lpthread -lm)
+	mkdir "$tmp/kept"
+	[ ! -e "$kept" ] || tar -C "$tmp/kept" -xzf "$kept"
+	(cd "$tmp/new" && timeout 900 "$target" -max_total_time="${FUZZ_SECONDS:-8}" -timeout=10 -rss_limit_mb=2048 \
+		-max_len=65536 -artifact_prefix="$tmp/" "$tmp/new" "$tmp/corpus" "$tmp/kept" >"$tmp/log" 2>&1) || {
 		tail -n 40 "$tmp/log"
 		ls "$tmp"
 		return 1
@@ -27,6 +31,15 @@ fuzz() {
 	grep -E '^Done|DONE' "$tmp/log"
 	# It got somewhere, and not only to the first mistake.
 	[ "$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$tmp/log" | tail -n 1)" -gt "${least:-200}" ]
+	[ -z "${FUZZ_KEEP-}" ] || keep "$kept" "$target"
+}
+
+# keep FILE TARGET: the fewest inputs that get as far, small ones only.
+keep() {
+	mkdir "$tmp/few"
+	"$2" -merge=1 -max_len=4096 "$tmp/few" "$tmp/kept" "$tmp/new" "$tmp/corpus" >"$tmp/log" 2>&1
+	tar -C "$tmp/few" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - . | gzip -9n >"$1"
+	ls -l "$1"
 }
 
 ctf_sources() { echo "$TOP"/tools/ctf.c "$TOP"/tools/ctf_[a-z]*.c "$TOP"/tools/tsdl*.c "$TOP"/tools/{arena,map,event,format}.c; }
@@ -37,7 +50,7 @@ model_sources() { echo "$TOP"/tools/model*.c "$TOP"/tools/{spans,histogram,map,e
 		python3 "$TOP/tests/make_zoo.py" "$tmp/zoo" --seed $seed
 		cp "$tmp/zoo/metadata" "$tmp/corpus/zoo$seed"
 	done
-	fuzz fuzz_tsdl "$TOP"/tools/tsdl*.c "$TOP/tools/arena.c"
+	fuzz tsdl fuzz_tsdl "$TOP"/tools/tsdl*.c "$TOP/tools/arena.c"
 }
 
 @test "streams" {
@@ -46,19 +59,19 @@ model_sources() { echo "$TOP"/tools/model*.c "$TOP"/tools/{spans,histogram,map,e
 	cp "$tmp/ours/channel0_0" "$tmp/corpus/ours"
 	export FUZZ_METADATA=$tmp/ours/metadata
 	# shellcheck disable=SC2046
-	fuzz fuzz_ctf $(ctf_sources)
-	rm -rf "$tmp/corpus" "$tmp/new"
+	fuzz ours fuzz_ctf $(ctf_sources)
+	rm -rf "$tmp/corpus" "$tmp/new" "$tmp/kept" "$tmp/few"
 	mkdir "$tmp/corpus" "$tmp/new"
 	cp "$tmp/zoo/stream_0" "$tmp/corpus/zoo"
 	export FUZZ_METADATA=$tmp/zoo/metadata
 	# shellcheck disable=SC2046
-	fuzz fuzz_ctf $(ctf_sources)
+	fuzz zoo fuzz_ctf $(ctf_sources)
 }
 
 @test "events as text, the model and the views" {
 	cp "$TOP"/tests/golden/*.events "$tmp/corpus"
 	# shellcheck disable=SC2046
-	fuzz fuzz_text "$TOP/tools/events_text.c" $(model_sources) \
+	fuzz text fuzz_text "$TOP/tools/events_text.c" $(model_sources) \
 		"$TOP"/tools/view_{csv,json,lanes,terminal,stats,stats_json,findings,perfetto}.c
 }
 
@@ -67,5 +80,15 @@ model_sources() { echo "$TOP"/tools/model*.c "$TOP"/tools/{spans,histogram,map,e
 
 	echo '{"pid":1,"pid_ns":1,"priority":0,"job":"j","command":"c","any":false,'"$gpus}" >"$tmp/corpus/place"
 	echo '{"whose":"user","who":1,"since_ns":1,"until_ns":2,'"$gpus}" >"$tmp/corpus/reserve"
-	least=90 fuzz fuzz_queue "$TOP"/tools/{queue_text,queue_order,reserve_text}.c
+	least=90 fuzz queue fuzz_queue "$TOP"/tools/{queue_text,queue_order,reserve_text}.c
+}
+
+@test "limits, and CUDA_VISIBLE_DEVICES" {
+	printf 8G >"$tmp/corpus/one"
+	printf '0=2G,GPU-8932=4G,1=none,50%%' >"$tmp/corpus/many"
+	least=150 fuzz limit fuzz_limit "$TOP/shim/limit.c"
+	rm -rf "$tmp/corpus" "$tmp/new" "$tmp/kept" "$tmp/few"
+	mkdir "$tmp/corpus" "$tmp/new"
+	printf '1,0,GPU-51000000' >"$tmp/corpus/one"
+	cuda="-isystem $("$TOP/tests/cuda_headers.sh")" least=30 fuzz visible fuzz_visible "$TOP/tests/sim/sim_visible.c"
 }
