@@ -73,6 +73,7 @@ background() {
 # The process that keeps the trace: it holds the lock on the file.
 locker() { awk -v inode=":$(stat -c %i "$home/state/trace")$" '$2 == "POSIX" && $6 ~ inode { print $5 }' /proc/locks; }
 
+# told FILTER VALUE: of the JSON in $output.
 told() {
 	local answer
 	answer=$(jq -c "$1" <<<"$output")
@@ -82,7 +83,7 @@ told() {
 	}
 }
 
-# state_of PID STATE: what status says of it, within some seconds.
+# becomes PID STATE: status says so, within some seconds.
 becomes() {
 	for _ in $(seq 200); do
 		output=$(cuward trace status --json) || true
@@ -93,97 +94,96 @@ becomes() {
 	false
 }
 
-@test "a running guest joins; every kernel has its name, the memory is the ledger's" {
-	guest init device 0 alloc 3M alloc 5M host 1M say held launches 20000
+all_kernels='["library_kernel0","library_kernel1","module0_kernel0","module0_kernel1","module0_kernel2","module1_kernel0","module1_kernel1","module1_kernel2","module2_kernel0","module2_kernel1","module2_kernel2","module3_kernel0","module3_kernel1","module3_kernel2"]'
+
+used_by() { cuward ps --json | jq "[.processes[] | select(.pid == $1) | .devices[].used_bytes] | add"; }
+uses() {
+	for _ in $(seq 200); do
+		[ "$(used_by "$1")" != "$2" ] || return 0
+		sleep 0.05
+	done
+	echo "$(used_by "$1") instead of $2"
+	return 1
+}
+timeline_of() { run -0 cuward timeline --json --pid "$1" "${2:-out}"; }
+
+# Bytes of a process that are live at the end, by pointers: held or allocated, and not freed.
+live_at_end() {
+	cuward events out | awk -v pid="$1" '
+		function field(name) { return match($0, " " name " = [0-9A-Fa-fx]+") ? substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 4) : "" }
+		/cuward:process:/ && field("pid") == pid { key = field("process") }
+		/cuward:(held|alloc|free):/ { lines[++n] = $0 }
+		END {
+			for (i = 1; i <= n; i++) {
+				$0 = lines[i]
+				of = /cuward:held:/ ? field("process") : field("thread") - field("thread") % 4096
+				if (of != key || field("pointer") == "0x0")
+					continue
+				if (/cuward:free:/) delete live[field("pointer")]
+				else live[field("pointer")] = field("bytes")
+			}
+			for (pointer in live) sum += live[pointer]
+			print sum + 0
+		}'
+}
+
+@test "running guests join: every kernel has its name, the memory is the ledger's" {
+	guest init device 0 alloc 3M alloc 5M host 1M say held launches 60000
+	plain=$pid
+	program=late guest
+	late=$pid
+	program=late sim=--sim=12.2 guest
+	nameless=$pid
+	program=late guest storm
+	storm=$pid
+	program=late guest handler
+	handler=$pid
 	run -0 cuward trace start -o out --json
-	told '[.active, .daemon, .reached, .unreachable, .dir]' "[true,\"own\",1,0,\"$out\"]"
-	becomes "$pid" recorded
-	used=$(cuward ps --json | jq '[.processes[].devices[].used_bytes] | add')
-	[ "$used" = $((8 << 20)) ]
+	told '[.active, .daemon, .unreachable, .dir]' "[true,\"own\",0,\"$out\"]"
+	for one in $plain $late $nameless $storm; do becomes "$one" recorded; done
+	# Nothing is loaded in a signal handler, and this one has made all its calls in one.
+	becomes "$handler" later
+	[ "$(grep -c liblttng /proc/"$handler"/maps)" = 0 ]
+	kill -USR1 "$handler" "$storm"
+	becomes "$handler" recorded
+	as_user touch free
+	uses "$late" $((9 << 20))
+	uses "$nameless" $((9 << 20))
+	for _ in $(seq 200); do ! grep -q still "$BATS_TEST_TMPDIR"/said-* || break; sleep 0.05; done
+	stormed=$(used_by "$storm")
 	run -0 cuward trace stop
 	[[ ${lines[0]} == "trace in $out" ]]
 	[[ ${lines[1]} == *" on disk, 0 events lost" ]]
-	run -0 cuward timeline --json out
-	told '[.processes[] | [.pid, .command, .ended, .devices[0].peak_bytes, .devices[0].final_bytes]]' \
-		"[[$pid,\"play\",\"running\",$used,$used]]"
-	told '[.kernels[] | .name]' '["again"]'
-	told '.kernels[0].launches > 0' true
-	[ "$(count_of out held)" = 4 ]
+
+	timeline_of "$plain"
+	told '[.processes[] | [.command, .ended, .devices[0].peak_bytes, .devices[0].final_bytes]]' \
+		"[[\"play\",\"running\",$((8 << 20)),$((8 << 20))]]"
+	told '[.kernels[].name]' '["again"]'
+	told '.processes[0].calls | has("cuMemAlloc_v2")' false
 	events_of out | grep -q '^cuward:held: .* kind = 0 device = 0 site = [1-9][0-9]* pointer = 0x[0-9A-F]* bytes = 3145728 count = 1 live_bytes = 8388608$'
-	[ "$(count_of out alloc)" = 0 ]
-}
-
-all_kernels='["library_kernel0","library_kernel1","module0_kernel0","module0_kernel1","module0_kernel2","module1_kernel0","module1_kernel1","module1_kernel2","module2_kernel0","module2_kernel1","module2_kernel2","module3_kernel0","module3_kernel1","module3_kernel2"]'
-
-# late_trace: what a trace of late says that began after it had loaded all.
-late_trace() {
-	program=late guest
-	run -0 cuward trace start -o out --json
-	becomes "$pid" recorded
-	as_user touch free
-	for _ in $(seq 200); do
-		used=$(cuward ps --json | jq '[.processes[].devices[].used_bytes] | add')
-		[ "$used" = $((9 << 20)) ] && break
-		sleep 0.05
-	done
-	run -0 cuward trace stop
-	run -0 cuward timeline --json out
-	told '[.processes[].devices[0] | .peak_bytes, .final_bytes]' "[$((10 << 20)),$((9 << 20))]"
-	told '[.kernels[].name] | sort' "$all_kernels"
-	[ "$(count_of out held)" = 6 ]
 	events_of out | grep -q '^cuward:stream: .* what = 2 '
 	events_of out | grep -q '^cuward:context: .* what = 2 '
-	run -0 cuward stats --json out
-}
 
-@test "modules and libraries loaded before: every kernel named, also by a driver that tells no names" {
-	late_trace
-	kill -9 "$pid"
-	rm -rf out free
-	sim=--sim=12.2 late_trace
-	# The guest is not asked any more, and joins the next trace as it joined the first.
+	# The driver of one of them tells no names: they were kept when it looked them up.
+	for one in $late $nameless $handler; do
+		timeline_of "$one"
+		told '[.kernels[].name] | sort' "$all_kernels"
+	done
+	timeline_of "$nameless"
+	told '[.processes[].devices[0] | .peak_bytes, .final_bytes]' "[$((10 << 20)),$((9 << 20))]"
+
+	# Four threads allocated and freed all the time: no pointer is missed, none is too many. (8 MiB are pinned.)
+	[ "$(live_at_end "$storm")" = $((stormed + (8 << 20))) ]
+	timeline_of "$storm"
+	told '.processes[0].devices[0].final_bytes' "$stormed"
+
+	# They join the next trace as they joined the first.
 	run -0 cuward trace start -o again
-	becomes "$pid" recorded
+	becomes "$nameless" recorded
 	run -0 cuward trace stop
-	run -0 cuward timeline --json again
+	timeline_of "$nameless" again
 	told '[.kernels[].name] | sort' "$all_kernels"
 	told '[.processes[].devices[0] | .peak_bytes, .final_bytes]' "[$((9 << 20)),$((9 << 20))]"
-}
-
-# Bytes that are live at the end of a trace, by pointers: held or allocated, and not freed.
-live_at_end() {
-	cuward events "$1" | awk 'match($0, /pointer = 0x[0-9A-Fa-f]+/) {
-		pointer = substr($0, RSTART, RLENGTH)
-		match($0, / bytes = [0-9]+/)
-		bytes = substr($0, RSTART + 9, RLENGTH - 9)
-		if (/cuward:free/) { delete live[pointer] } else if (pointer != "pointer = 0x0") live[pointer] = bytes }
-		END { for (pointer in live) sum += live[pointer]; print sum + 0 }'
-}
-
-@test "the trace begins while threads allocate and free: no pointer is missed, none is too many" {
-	program=late guest storm
-	run -0 cuward trace start -o out
-	becomes "$pid" recorded
-	kill -USR1 "$pid"
-	for _ in $(seq 200); do grep -q still "$BATS_TEST_TMPDIR"/said-* && break; sleep 0.05; done
-	used=$(cuward ps --json | jq '[.processes[].devices[].used_bytes] | add')
-	run -0 cuward trace stop
-	# 8 MiB of pinned memory are charged to nobody.
-	[ "$(live_at_end out)" = $((used + (8 << 20))) ]
-	run -0 cuward timeline --json out
-	told '.processes[0].devices[0].final_bytes' "$used"
-}
-
-@test "nothing is loaded in a signal handler" {
-	program=late guest handler
-	run -0 cuward trace start -o out --json
-	told '.guests[0].state' '"later"'
-	[ "$(grep -c liblttng /proc/"$pid"/maps)" = 0 ]
-	kill -USR1 "$pid"
-	becomes "$pid" recorded
-	run -0 cuward trace stop
-	run -0 cuward timeline --json out
-	told '[.kernels[].name] | sort' "$all_kernels"
 }
 
 @test "who cannot be reached is named: idle, stopped, no provider, traced elsewhere" {
