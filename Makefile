@@ -186,7 +186,7 @@ install: all ## install to $(DESTDIR)$(prefix)
 	install -m 644 include/cuward/cuward.h $(DESTDIR)$(prefix)/include/cuward/
 	install -d $(DESTDIR)$(prefix)/share/cuward
 	install -m 644 tools/share/pytest_cuward.py tools/share/github-leaks.yml tools/share/cuward.tmpfiles.conf \
-		tools/share/cuward-clean.timer tools/share/kubernetes-pod.yml tools/share/docker-compose.yml tools/share/prometheus-rules.yml $(DESTDIR)$(prefix)/share/cuward/
+		tools/share/cuward-clean.timer tools/share/kubernetes-pod.yml tools/share/docker-compose.yml tools/share/prometheus-rules.yml tools/share/grafana-gpu-memory.json $(DESTDIR)$(prefix)/share/cuward/
 	install -m 755 tools/share/slurm-task-prolog.sh $(DESTDIR)$(prefix)/share/cuward/
 	sed 's|@bindir@|$(bindir)|' tools/share/cuward-clean.service > $(DESTDIR)$(prefix)/share/cuward/cuward-clean.service
 	sed 's|@bindir@|$(bindir)|' tools/share/cuward-export.service > $(DESTDIR)$(prefix)/share/cuward/cuward-export.service

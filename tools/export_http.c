@@ -115,7 +115,8 @@ static void split(const char *address, char host[256], char port[32])
 		snprintf(host, 256, "%.*s", (int)(strcspn(address, "]") - 1), address + 1);
 	else
 		snprintf(host, 256, "%.*s", (int)(end - address), address);
-	if (!host[0])
+	/* Where it has two addresses, the first one may be that which nobody asks at. */
+	if (!host[0] || strcmp(host, "localhost") == 0)
 		snprintf(host, 256, "127.0.0.1");
 }
 

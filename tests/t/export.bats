@@ -194,7 +194,9 @@ ask() {
 	"$prometheus/promtool" check config prometheus.yml
 	"$prometheus/promtool" check rules "$TOP/tools/share/prometheus-rules.yml"
 	# Rules ask for what there is.
-	for name in $(grep -o 'cuward_[a-z_]*' "$TOP/tools/share/prometheus-rules.yml" | sort -u); do
+	jq -r '.panels[].targets[].expr' "$TOP/tools/share/grafana-gpu-memory.json" >expressions
+	[ "$(wc -l <expressions)" -ge 10 ]
+	for name in $(grep -oh 'cuward_[a-z_]*' "$TOP/tools/share/prometheus-rules.yml" expressions | sort -u); do
 		grep -Fq "\"${name#cuward_}\"" "$TOP/tools/export_metrics.c"
 	done
 	"$prometheus/prometheus" --config.file=prometheus.yml --storage.tsdb.path=db \
@@ -208,6 +210,11 @@ ask() {
 		X
 		[ "$(cat found)" = "['$2']" ]
 	}
+	# And what is asked for can be asked; Grafana puts GPUs in the place of its variable.
+	while read -r expression; do
+		printf -- '- { record: "x:y", expr: %s }\n' "$(jq -R 'sub("\\$gpu"; ".*"; "g")' <<<"$expression")"
+	done <expressions | sed 's/^/      /' | { printf 'groups:\n  - name: x\n    rules:\n'; cat; } >asked.yml
+	"$prometheus/promtool" check rules asked.yml >lint 2>&1 || { cat lint asked.yml; false; }
 	eventually query "cuward_process_memory_used_bytes{pid=\"$pid\"}" $((5 * MiB)) || { cat log; false; }
 	query 'up{job="cuward"}' 1
 	query "sum by (gpu) (cuward_user_memory_used_bytes)" $((5 * MiB))
@@ -223,7 +230,9 @@ ask() {
 		[ "$status" -eq 3 ]
 	done
 	listening
-	run timeout 20 "$cuward" export --listen $port
-	[ "$status" -eq 3 ]
+	for same in $port :$port localhost:$port; do
+		run timeout 20 "$cuward" export --listen $same
+		[ "$status" -eq 3 ]
+	done
 	[ "$output" = "cuward: export: cannot listen on 127.0.0.1, port $port: Address already in use" ]
 }
