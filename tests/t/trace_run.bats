@@ -52,7 +52,8 @@ play() { traced "$BATS_FILE_TMPDIR/play" "$@"; }
 	traced sh "$BATS_TEST_TMPDIR/crowd" "$BATS_FILE_TMPDIR/play"
 	events_of "$trace" | cut -d: -f2 | sort | uniq -c | tee "$BATS_TEST_TMPDIR/counts"
 	counted() { awk -v event="$1" '$2 == event { n = $1 } END { print n + 0 }' "$BATS_TEST_TMPDIR/counts"; }
-	there=$(counted process)
+	there=$(counted device)
+	[ "$(counted process)" -eq 100 ]
 	[ $((there + $(counted lost))) -eq 100 ]
 	[ "$there" -gt 0 ]
 	[ "$(counted thread)" -eq "$there" ]
