@@ -101,8 +101,10 @@ static void kernels_gone(uint32_t library)
 \
 		overhead_open(&cw_overhead); \
 		cw_result = real.name ARGS_##name; \
-		if (cw_result == CUDA_SUCCESS) \
+		if (cw_result == CUDA_SUCCESS) { \
+			names_unload((uint64_t)(handle)); /* what had this handle before */ \
 			overhead_close(&cw_overhead, created(kind, handle, owned)); \
+		} \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 

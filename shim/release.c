@@ -7,6 +7,7 @@
 #include "grant_hot.h"
 #include "graph_memory.h"
 #include "mapping.h"
+#include "names.h"
 #include "pool.h"
 
 static void trace_gone(struct thread *thread, const struct ledger_record *record, uint64_t began_ns)
@@ -37,9 +38,13 @@ void release_pool_gone(const struct ledger_record *record)
 
 void release_reclaimed(struct thread *thread, uint32_t record)
 {
-	if (ledger_record(record)->class != CLASS_OBJECT)
+	const struct ledger_record *gone = ledger_record(record);
+
+	if (gone->class != CLASS_OBJECT)
 		guest_find(FINDING_CONTEXT_RECLAIMED);
-	if (ledger_record(record)->class == CLASS_ARRAY && ledger_record(record)->link)
+	else if (gone->kind == OBJECT_MODULE)
+		names_unload(grant_object_key(OBJECT_MODULE, gone->handle)); /* which is its own inverse */
+	if (gone->class == CLASS_ARRAY && gone->link)
 		mapping_array_remove(record, NULL);
 	account(thread, record, 0);
 }

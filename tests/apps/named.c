@@ -52,6 +52,31 @@ static void modules(void)
 	}
 }
 
+/* Modules go with their context, too. */
+static void contexts(CUcontext primary)
+{
+	static const char *const images[] = { HEAD ENTRY("fourth"), HEAD ENTRY("fifth"), HEAD ENTRY("sixth") };
+	static const char *const names[] = { "fourth", "fifth", "sixth" };
+
+	CUresult (*create)(CUcontext *, unsigned, CUdevice) = dlsym(driver, "cuCtxCreate_v2");
+
+	for (int i = 0; i < 3; i++) {
+		CUcontext context;
+		CUmodule module;
+		CUfunction function;
+
+		must(create(&context, 0, 0), "cuCtxCreate_v2");
+		OK(cuModuleLoadData, &module, images[i]);
+		if (i == 1 && CALL(cuModuleEnumerateFunctions))
+			OK(cuModuleEnumerateFunctions, &function, 1, module);
+		else
+			OK(cuModuleGetFunction, &function, module, names[i]);
+		launch(function, names[i]);
+		OK(cuCtxDestroy_v2, context);
+	}
+	OK(cuCtxSetCurrent, primary);
+}
+
 /* Looked up before each launch, as some do. */
 static void again_and_again(int times)
 {
@@ -127,6 +152,7 @@ int main(int argc, char **argv)
 	OK(cuDevicePrimaryCtxRetain, &context, 0);
 	OK(cuCtxSetCurrent, context);
 	modules();
+	contexts(context);
 	again_and_again(argc > 1 ? atoi(argv[1]) : 3);
 	libraries();
 	cooperative();

@@ -32,7 +32,7 @@ launched() {
 		events_of "$trace" >"$BATS_TEST_TMPDIR/events"
 		launched "$BATS_TEST_TMPDIR/events" | diff "$BATS_TEST_TMPDIR/said" -
 		# Each is told once, not at each look-up.
-		[ "$(grep -c '^cuward:function:' "$BATS_TEST_TMPDIR/events")" -le 13 ]
+		[ "$(grep -c '^cuward:function:' "$BATS_TEST_TMPDIR/events")" -le 16 ]
 		"$B/cuward" stats --json "$trace" | jq -e --argjson graphs "$(grep -c '^(graph)$' "$BATS_TEST_TMPDIR/said")" \
 			'.kernels | map(.name) | index("again") != null and all(. != "") and (index("(graph)") != null) == ($graphs == 1)'
 	done
