@@ -327,7 +327,7 @@ struct model_held *model_held(const struct model *model, size_t *count)
 		const struct model_process *process = model->processes[i];
 
 		for (size_t k = 0; k < process->sites.count && !process->hidden; k++)
-			if (process->sites.items[k].allocs)
+			if (process->sites.items[k].allocs || process->sites.items[k].peak_bytes)
 				held[(*count)++] = (struct model_held){ i, &process->sites.items[k] };
 	}
 	qsort(held, *count, sizeof(*held), compare_held);

@@ -254,6 +254,40 @@ static void test_kernels_by_name(void **state)
 	free(kernels);
 }
 
+/* Memory from before the trace is held, but no call and no allocation of it. */
+static void test_held_before_the_trace(void **state)
+{
+	struct model_held *held;
+	size_t count;
+
+	(void)state;
+	define(10, 1, 2, 100, 5);
+	FEED(11, held, .process = 1, .site = 7, .pointer = 0x100, .bytes = 30, .count = 1, .live_bytes = 80);
+	FEED(12, held, .process = 1, .site = 9, .pointer = 0x200, .bytes = 50, .count = 1, .live_bytes = 80);
+	/* It was just being made: its own event comes too. */
+	FEED(13, alloc, .thread = 1, .site = 9, .pointer = 0x200, .bytes = 50, .live_bytes = 80);
+	/* More than are told one by one, and what is not on a device. */
+	FEED(14, held, .process = 1, .bytes = 1000, .count = 20, .live_bytes = 1080);
+	FEED(14, held, .process = 1, .kind = KIND_PINNED, .pointer = 0x300, .bytes = 5000, .count = 1);
+	/* By another thread, in a call that began before it was told. */
+	FEED(20, thread, .thread = 2, .process = 1, .tid = 3, .name = "");
+	FEED(21, free, .thread = 2, .pointer = 0x100, .bytes = 30, .duration_ns = 15, .live_bytes = 1050);
+	model_finish(model);
+	assert_int_equal(model->process_count, 1);
+	assert_int_equal(model->processes[0]->devices[0].allocs, 1);
+	assert_int_equal(model->processes[0]->devices[0].frees, 1);
+	assert_int_equal(model->processes[0]->pinned_bytes, 0);
+	assert_int_equal(model_memory(model->processes[0]).peak_bytes, 1080);
+	assert_int_equal(model_memory(model->processes[0]).final_bytes, 1050);
+	held = model_held(model, &count);
+	assert_int_equal(count, 2);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(held[i].site->live_bytes, held[i].site->id == 9 ? 50 : 0);
+		assert_int_equal(held[i].site->allocs, held[i].site->id == 9 ? 1 : 0);
+	}
+	free(held);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_model, close_model)
@@ -270,6 +304,7 @@ int main(void)
 		TEST(test_gpu_times_in_any_order),
 		TEST(test_range),
 		TEST(test_kernels_by_name),
+		TEST(test_held_before_the_trace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
