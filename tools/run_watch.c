@@ -45,7 +45,7 @@ struct watched {
 	uint64_t kill_ns; /* CLOCK_MONOTONIC: then SIGKILL follows */
 };
 
-static struct watched *all; /* by number of the slot */
+static struct watched *all; /* by place of the slots file, and number of the slot */
 static uint64_t looked_ns;  /* CLOCK_MONOTONIC */
 
 const char *run_watch_word(enum run_watch_for what)
@@ -123,21 +123,30 @@ static void say(const struct run *run, const struct run_watch_found *found, pid_
 
 /* ---- the end of a process ---- */
 
-static bool open_slots(struct slots_file *file, const struct run *run)
+/* Our user's slots are in his own folder, or where all users meet. */
+enum { PLACE_OWN, PLACE_COMMON, PLACES };
+
+static bool open_slots(struct slots_file *file, const struct run *run, unsigned place)
 {
 	char path[PATH_MAX + 32], why[256];
 
-	snprintf(path, sizeof(path), "%s/slots.%u", run->dir, geteuid());
-	return slots_file_open(file, path, why, sizeof(why));
+	snprintf(path, sizeof(path), "%s/slots.%u", place == PLACE_OWN ? run->dir : CUWARD_RUNDIR "/slots",
+		geteuid());
+	if (!slots_file_open(file, path, why, sizeof(why)))
+		return false;
+	if (!file->own)
+		slots_file_close(file);
+	return file->entries != NULL;
 }
 
 /* Whose slot is still locked had its pid when the descriptor was opened. */
-static bool still_owns(const struct run *run, uint32_t number, uint32_t generation)
+static bool still_owns(const struct run *run, const struct watched *one)
 {
+	uint32_t number = (uint32_t)(one - all) % SLOT_COUNT, generation = one->generation;
 	struct slots_file file;
 	bool owns = false;
 
-	if (!open_slots(&file, run))
+	if (!open_slots(&file, run, (unsigned)(one - all) / SLOT_COUNT))
 		return false;
 	for (size_t i = 0; i < file.count; i++)
 		owns |= file.entries[i].number == number && file.entries[i].owner == OWNER_ALIVE &&
@@ -155,7 +164,7 @@ static bool terminate(const struct run *run, struct watched *one)
 	fd = one->pid ? pidfd_of(one->pid) : -1;
 	if (fd < 0)
 		return false;
-	if (!still_owns(run, (uint32_t)(one - all), one->generation) || !pidfd_signal(fd, SIGTERM)) {
+	if (!still_owns(run, one) || !pidfd_signal(fd, SIGTERM)) {
 		close(fd);
 		return false;
 	}
@@ -182,7 +191,7 @@ static void follow(struct watched *one)
 void run_watch_end(struct run *run)
 {
 	(void)run;
-	for (uint32_t i = 0; all && i < SLOT_COUNT; i++) {
+	for (uint32_t i = 0; all && i < PLACES * SLOT_COUNT; i++) {
 		struct watched *one = &all[i];
 		uint64_t now = monotonic_ns();
 
@@ -296,9 +305,9 @@ static bool is_of_run(const struct run *run, const struct process_identity *who)
 	return strncmp(who->job, run->job, length) == 0 && (!who->job[length] || who->job[length] == '/');
 }
 
-static struct watched *watched_of(const struct slots_entry *entry)
+static struct watched *watched_of(const struct slots_entry *entry, unsigned place)
 {
-	struct watched *one = &all[entry->number];
+	struct watched *one = &all[place * SLOT_COUNT + entry->number];
 
 	if (one->known && one->generation == entry->slot.generation)
 		return one;
@@ -320,7 +329,7 @@ static uint64_t step_since_last(uint64_t period)
 	return step < 2 * period ? step : 2 * period;
 }
 
-static void look_at_all(struct run *run, const struct slots_file *file, uint64_t step)
+static void look_at_all(struct run *run, const struct slots_file *file, unsigned place, uint64_t step)
 {
 	for (size_t i = 0; i < file->count; i++) {
 		const struct slots_entry *entry = &file->entries[i];
@@ -328,7 +337,7 @@ static void look_at_all(struct run *run, const struct slots_file *file, uint64_t
 
 		if (entry->owner == OWNER_DEAD || !is_of_run(run, &entry->slot.who))
 			continue;
-		one = watched_of(entry);
+		one = watched_of(entry, place);
 		if (one)
 			look_at(run, one, file, entry, step);
 	}
@@ -344,11 +353,12 @@ void run_watch_look(struct run *run)
 		return;
 	step = step_since_last(period);
 	if (!all)
-		all = need_zeroed(SLOT_COUNT, sizeof(*all));
-	if (open_slots(&file, run)) {
-		look_at_all(run, &file, step);
-		slots_file_close(&file);
-	}
-	for (uint32_t i = 0; i < SLOT_COUNT; i++)
+		all = need_zeroed(PLACES * SLOT_COUNT, sizeof(*all));
+	for (unsigned place = 0; place < PLACES; place++)
+		if (open_slots(&file, run, place)) {
+			look_at_all(run, &file, place, step);
+			slots_file_close(&file);
+		}
+	for (uint32_t i = 0; i < PLACES * SLOT_COUNT; i++)
 		follow(&all[i]);
 }

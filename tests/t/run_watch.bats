@@ -3,6 +3,7 @@
 
 load guest
 load box
+load common
 
 # From SIGTERM to SIGKILL are ten seconds: the other tests go on meanwhile.
 setup_file() {
@@ -20,7 +21,7 @@ setup_file() {
 }
 
 setup() { box_setup; }
-teardown() { box_teardown; }
+teardown() { box_teardown; common_teardown; }
 
 # watch STATUS OPTIONS -- WORDS: play the words under run; what it says in out, its report in r.json.
 watch() {
@@ -171,6 +172,18 @@ stopped() {
 		[ "$status" -eq 125 ]
 	done
 	miss a=0 0 --fail-on stall,idle -- init device 0 alloc 3M sleep 300 freeall
+}
+
+@test "also where all users meet" {
+	common_setup
+	common <<-'X'
+		status=0
+		as 4101 cuward run --idle 0.4s --on-idle term --fail-on idle --report state-4101/r.json -- \
+			play init device 0 alloc 3M sleep 60000 2>said || status=$?
+		[ "$status" -eq 24 ] || { cat said; exit 1; }
+		[ -s /run/cuward/slots/slots.4101 ]
+		told state-4101/r.json '.run.watch | length == 1 and .[0].terminated'
+	X
 }
 
 @test "whom SIGTERM does not end is killed" {
