@@ -82,6 +82,22 @@ static uint32_t find_process(const struct model *model, const struct event *even
 	return MAP_NONE;
 }
 
+static void set_who(struct model_process *process, const struct event_process *e)
+{
+	process->defined = true;
+	process->pid = e->pid;
+	process->ppid = e->ppid;
+	process->uid = e->uid;
+	process->pid_ns = e->pid_ns;
+	process->image = e->image;
+	process->start_ticks = e->start_ticks;
+	process->start_realtime_ns = e->start_realtime_ns;
+	set_text(&process->command, e->command);
+	set_text(&process->job, e->job);
+	set_text(&process->labels, e->labels);
+	set_text(&process->version, e->version);
+}
+
 static void feed_process(struct model *model, const struct event *event)
 {
 	const struct event_process *e = &event->process;
@@ -96,19 +112,24 @@ static void feed_process(struct model *model, const struct event *event)
 		index = add_process(model, event);
 	map_set(&model->process_of, key, index);
 	process = model->processes[index];
-	process->defined = true;
-	process->pid = e->pid;
-	process->ppid = e->ppid;
-	process->uid = e->uid;
-	process->pid_ns = e->pid_ns;
-	process->image = e->image;
-	process->start_ticks = e->start_ticks;
-	process->start_realtime_ns = e->start_realtime_ns;
-	set_text(&process->command, e->command);
-	set_text(&process->job, e->job);
-	set_text(&process->labels, e->labels);
-	set_text(&process->version, e->version);
+	set_who(process, e);
 	model_touch(process, event->time_ns);
+}
+
+void model_add_unrecorded(struct model *model, const char *host, const struct event_process *who,
+	enum cuward_end how, int status)
+{
+	struct event event = { .time_ns = model->last_ns, .host = host };
+	uint32_t index = add_process(model, &event);
+	struct model_process *process = model->processes[index];
+
+	set_who(process, who);
+	model_touch(process, event.time_ns);
+	process->unrecorded = true;
+	process->ended = how != END_RUNNING;
+	process->how = how;
+	process->status = status;
+	set_text(&process->lost_why, "as the report beside the trace tells");
 }
 
 static void feed_process_end(struct model *model, const struct event *event)

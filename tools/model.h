@@ -246,6 +246,10 @@ void model_close(struct model *model);
 bool model_set_leaks(struct model *model, const char *host, uint32_t pid, uint32_t pid_ns,
 	uint32_t image, const struct model_leaks leaks[VERDICT_COUNT]);
 
+/* A process of which a JSON report tells that it was not recorded, and the trace nothing. */
+void model_add_unrecorded(struct model *model, const char *host, const struct event_process *who,
+	enum cuward_end how, int status);
+
 /* Hide the processes with another pid. Returns how many are left. */
 size_t model_only_pid(struct model *model, uint32_t pid);
 

@@ -1,5 +1,6 @@
 /*
- * reports.c - the leaks of processes out of JSON reports (schema 1) beside a trace.
+ * reports.c - what JSON reports (schema 1) beside a trace know better: the leaks of processes, and who
+ * was not recorded.
  */
 #include "reports.h"
 
@@ -30,6 +31,39 @@ static unsigned verdict_of(const char *word)
 	return i;
 }
 
+static enum cuward_end end_of(const char *word)
+{
+	static const char *const words[] = {
+#define X(id, name) name,
+		CUWARD_ENDS(X)
+#undef X
+	};
+	unsigned i = 0;
+
+	while (i < END_COUNT && (!word || strcmp(words[i], word) != 0))
+		i++;
+	return i < END_COUNT ? i : END_UNKNOWN;
+}
+
+/* The trace may know nothing of him: what tells of those who were not recorded can be lost, too. */
+static void take_unrecorded(const json_t *process, const char *host, struct model *model)
+{
+	const json_t *registered = json_object_get(json_object_get(process, "trace"), "registered");
+	const char *command = json_string_value(json_object_get(process, "command"));
+	const char *job = json_string_value(json_object_get(process, "job"));
+	struct event_process who = {
+		.pid = (uint32_t)number(process, "pid"), .ppid = (uint32_t)number(process, "ppid"),
+		.uid = (uint32_t)number(process, "uid"), .pid_ns = (uint32_t)number(process, "pid_ns"),
+		.image = (uint32_t)number(process, "image"), .command = command,
+		.job = job ? job : "", .labels = "", .version = "",
+	};
+
+	if (json_is_false(registered) && command)
+		model_add_unrecorded(model, host, &who,
+			end_of(json_string_value(json_object_get(process, "ended"))),
+			(int)number(process, "status"));
+}
+
 static void take_process(const json_t *process, struct model *model)
 {
 	const char *host = json_string_value(json_object_get(process, "host"));
@@ -49,8 +83,13 @@ static void take_process(const json_t *process, struct model *model)
 		sums[verdict].count = sum_saturated(sums[verdict].count, number(leak, "count"));
 		sums[verdict].bytes = sum_saturated(sums[verdict].bytes, number(leak, "bytes"));
 	}
-	model_set_leaks(model, host, (uint32_t)number(process, "pid"),
-		(uint32_t)number(process, "pid_ns"), (uint32_t)number(process, "image"), sums);
+	for (int tries = 0; tries < 2; tries++) {
+		if (model_set_leaks(model, host, (uint32_t)number(process, "pid"),
+			(uint32_t)number(process, "pid_ns"), (uint32_t)number(process, "image"), sums))
+			return;
+		if (tries == 0)
+			take_unrecorded(process, host, model);
+	}
 }
 
 static void take_report(const char *path, struct model *model)

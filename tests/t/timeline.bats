@@ -194,6 +194,30 @@ expect() {
 		'[{"count":2,"bytes":300},{"count":0,"bytes":0}]' ]
 }
 
+@test "who was not recorded comes from the reports, where the trace does not tell" {
+	make_ctf "$golden/two.events" "$tmp/trace" --host box
+	cat >"$tmp/trace/report.json" <<-'JSON'
+		{ "schema": 1, "processes": [
+		{ "host": "box", "pid": 7, "pid_ns": 4026531836, "image": 0, "command": "train", "ended": "exit", "status": 0,
+		"leaks": [], "trace": { "registered": false } },
+		{ "host": "box", "pid": 8, "pid_ns": 4026531836, "image": 0, "uid": 5, "command": "deaf", "ended": "running",
+		"status": null, "leaks": [ { "verdict": "killed", "bytes": 300, "count": 2 } ], "trace": { "registered": false } },
+		{ "host": "box", "pid": 9, "pid_ns": 4026531836, "image": 0, "command": "bare", "ended": "exit", "status": 0,
+		"leaks": [], "trace": { "registered": null } } ] }
+	JSON
+	cp "$tmp/trace/report.json" "$tmp/trace/again.json"
+	jq '.processes = [range(100; 200) as $pid | .processes[1] | .pid = $pid]' "$tmp/trace/report.json" >"$tmp/many"
+	expect 1 "! 1 process was not recorded (as the report beside the trace tells)" "$tmp/trace"
+	timeline --json "$tmp/trace" >"$tmp/json" || true
+	[ "$(jq -c '[.processes[] | [.pid, .command, .recorded]]' "$tmp/json")" = \
+		'[[7,"train",true],[7,"serve",true],[8,"deaf",false]]' ]
+	[ "$(jq -c '.processes[2] | [.uid, .ended, .status, .lost_events, .leaks.killed, .devices]' "$tmp/json")" = \
+		'[5,"unknown",null,null,{"count":2,"bytes":300},[]]' ]
+	cp "$tmp/many" "$tmp/trace/again.json"
+	timeline --json "$tmp/trace" >"$tmp/json" || true
+	[ "$(jq -c '[(.processes | length), .trace.unrecorded_processes]' "$tmp/json")" = '[103,101]' ]
+}
+
 @test "bad options are usage errors" {
 	expect 2 "which trace?"
 	expect 2 "is no time" --from yesterday "$golden/two.events"
