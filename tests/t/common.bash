@@ -18,6 +18,7 @@ common_setup() {
 	cat >"$public/enter" <<-'X'
 		mount --bind "$public/etc" /etc
 		mount -t tmpfs -o mode=755 tmpfs /run
+		mount -t tmpfs -o mode=1777 tmpfs /dev/shm # nobody else's state
 		[ -n "${no_common-}" ] || {
 			mkdir -m 755 /run/cuward /run/cuward/reserve
 			mkdir -m 1777 /run/cuward/slots /run/cuward/queue
