@@ -25,7 +25,7 @@
 #define FOLDER CUWARD_RUNDIR "/slots"
 #define NEIGHBOURS_MAX 256
 #define FRESH_NS 50000000ull /* the kernel's clock of files may be so coarse */
-#define BATCH 256
+#define BATCH 32
 
 #ifndef F_OFD_GETLK
 #define F_OFD_GETLK 36
@@ -34,14 +34,14 @@
 struct neighbour {
 	uint32_t uid;
 	uint32_t reserve; /* that he is among the first to have, + 1 */
-	const void *slots;
+	uint32_t used;    /* slots, when they were read last */
+	const char *slots;
 };
 
-/* Of one slot, what is read of it. */
-struct part {
-	uint64_t word;
-	uint64_t overhead;
-	uint32_t gids[SLOT_GROUPS];
+/* Copied in one go: each system call and each piece costs as much as some kilobytes. */
+struct copy {
+	struct slots_header header;
+	struct slot slots[BATCH];
 };
 
 static struct {
@@ -56,16 +56,14 @@ static struct {
 	const struct admin *admin;
 	bool ours[ADMIN_RESERVES]; /* kept for us among others: nobody keeps us from it */
 	struct neighbour all[NEIGHBOURS_MAX];
-	struct slots_header header; /* of the one that is being read */
-	struct iovec from[3 * BATCH]; /* at most 1024 */
-	struct part parts[BATCH];
+	struct copy copy; /* of the one that is being read */
 } WHOLE_PAGES near;
 
 /* Bytes read; fewer where the rest is not there any more. */
-static size_t read_memory(void *to, size_t bytes, const struct iovec *from, unsigned count)
+static size_t read_memory(void *to, const void *from, size_t bytes)
 {
-	struct iovec local = { to, bytes };
-	ssize_t got = process_vm_readv(getpid(), &local, 1, from, count, 0);
+	struct iovec local = { to, bytes }, remote = { (void *)from, bytes };
+	ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 
 	if (got < 0 && errno != EFAULT)
 		near.blind = true;
@@ -114,7 +112,7 @@ static void add_neighbour(int folder, const char *name)
 		share_unmap_slots(slots);
 		return;
 	}
-	near.all[near.count++] = (struct neighbour){ uid, find_reserve(uid), slots };
+	near.all[near.count++] = (struct neighbour){ uid, find_reserve(uid), 0, slots };
 }
 
 static void scan(void)
@@ -156,14 +154,12 @@ static void look_around(void)
 /* ---- one file ---- */
 
 /* Which of its words is of our device? -1: none. */
-static int word_of(const struct neighbour *neighbour, unsigned word_index)
+static int word_of(unsigned word_index)
 {
-	struct slots_header *header = &near.header;
-	struct iovec from = { (void *)neighbour->slots, sizeof(*header) };
+	const struct slots_header *header = &near.copy.header;
 	const uint8_t *uuid = share_slots()->devices[word_index].uuid;
 
-	if (read_memory(header, sizeof(*header), &from, 1) < sizeof(*header) ||
-		header->magic != SLOTS_MAGIC || header->version != CUWARD_LAYOUT_VERSION ||
+	if (header->magic != SLOTS_MAGIC || header->version != CUWARD_LAYOUT_VERSION ||
 		header->slot_bytes != sizeof(struct slot) || header->boot != share_slots()->boot)
 		return -1;
 	for (uint32_t i = 0; i < header->device_count && i < SLOT_DEVICES; i++)
@@ -172,31 +168,37 @@ static int word_of(const struct neighbour *neighbour, unsigned word_index)
 	return -1;
 }
 
-/* Slots from `first` on; how many were read. */
-static uint32_t read_parts(const struct neighbour *neighbour, uint32_t first, unsigned word)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-	uint32_t used = near.header.slots_used < SLOT_COUNT ? near.header.slots_used : SLOT_COUNT;
-	const struct slot *slots = (const struct slot *)((const char *)neighbour->slots +
-		sizeof(struct slots_header));
-	uint32_t count = used - first < BATCH ? used - first : BATCH;
-
-	for (uint32_t i = 0; i < count; i++) {
-		const struct slot *slot = &slots[first + i];
-
-		near.from[3 * i] = (struct iovec){ (void *)&slot->words[word], sizeof(uint64_t) };
-		near.from[3 * i + 1] = (struct iovec){ (void *)&slot->overhead[word], sizeof(uint64_t) };
-		near.from[3 * i + 2] = (struct iovec){ (void *)slot->group_gids, sizeof(slot->group_gids) };
-	}
-	return read_memory(near.parts, count * sizeof(struct part), near.from, 3 * count) /
-		sizeof(struct part);
+	return a < b ? a : b;
 }
 
-static bool is_bound(const struct part *part, uint32_t gid)
+/* The header, and as many slots behind it as there were last time. How many; -1: not even the header. */
+static int read_first(struct neighbour *neighbour)
+{
+	size_t got = read_memory(&near.copy, neighbour->slots, sizeof(struct slots_header) +
+		least(neighbour->used, BATCH) * sizeof(struct slot));
+
+	if (got < sizeof(struct slots_header))
+		return -1;
+	neighbour->used = least(near.copy.header.slots_used, SLOT_COUNT);
+	return (got - sizeof(struct slots_header)) / sizeof(struct slot);
+}
+
+/* Slots from `first` on, instead of those that were there. */
+static uint32_t read_more(const struct neighbour *neighbour, uint32_t first)
+{
+	return read_memory(near.copy.slots, neighbour->slots + sizeof(struct slots_header) +
+		(size_t)first * sizeof(struct slot), least(neighbour->used - first, BATCH) *
+		sizeof(struct slot)) / sizeof(struct slot);
+}
+
+static bool is_bound(const struct slot *slot, uint32_t gid)
 {
 	if (gid == NEIGHBOURS_ALL)
 		return true;
 	for (unsigned i = 0; i < SLOT_GROUPS; i++)
-		if (part->gids[i] == gid + 1)
+		if (slot->group_gids[i] == gid + 1)
 			return true;
 	return false;
 }
@@ -220,25 +222,30 @@ static int open_file(const struct neighbour *neighbour)
 	return open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-/* Everybody who may count: number is his slot's, fd his file or -1. */
-typedef void each(void *to, const struct neighbour *neighbour, uint32_t number,
-	const struct part *part);
+/* Somebody who counts; word is that of the device. */
+typedef void each(void *to, const struct neighbour *neighbour, const struct slot *slot, int word);
 
-static void each_part(const struct neighbour *neighbour, unsigned word_index, uint32_t gid,
-	bool carefully, each *tell, void *to)
+static bool counts(const struct slot *slot, int word, uint32_t gid)
 {
-	int word = word_of(neighbour, word_index);
-	int fd = carefully && word >= 0 ? open_file(neighbour) : -1;
-	uint32_t got;
+	return (slot->words[word] << 8 || slot->overhead[word]) && is_bound(slot, gid);
+}
 
-	for (uint32_t first = 0; word >= 0 && first < SLOT_COUNT; first += got) {
-		got = read_parts(neighbour, first, word);
-		if (!got)
+static void each_slot(struct neighbour *neighbour, unsigned word_index, uint32_t gid, bool carefully,
+	each *tell, void *to)
+{
+	uint32_t first = 0;
+	int got = read_first(neighbour);
+	int word = got < 0 ? -1 : word_of(word_index);
+	int fd = carefully && word >= 0 ? open_file(neighbour) : -1;
+
+	for (; word >= 0 && first < neighbour->used; first += got, got = 0) {
+		if (got <= 0)
+			got = read_more(neighbour, first);
+		if (got <= 0)
 			break;
-		for (uint32_t i = 0; i < got; i++)
-			if (((near.parts[i].word << 8) || near.parts[i].overhead) && is_bound(&near.parts[i], gid) &&
-				(!carefully || is_alive(fd, first + i)))
-				tell(to, neighbour, first + i, &near.parts[i]);
+		for (int i = 0; i < got; i++)
+			if (counts(&near.copy.slots[i], word, gid) && (!carefully || is_alive(fd, first + i)))
+				tell(to, neighbour, &near.copy.slots[i], word);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -264,19 +271,17 @@ static uint64_t capped(uint64_t a, uint64_t b, uint64_t most)
 	return b > most || a > most - b ? most : a + b;
 }
 
-static void add_part(void *to, const struct neighbour *neighbour, uint32_t number,
-	const struct part *part)
+static void add_slot(void *to, const struct neighbour *neighbour, const struct slot *slot, int word)
 {
 	struct adding *adding = to;
-	uint64_t bytes = part->word & WORD_BYTES_MASK;
+	uint64_t value = slot->words[word];
 
 	(void)neighbour;
-	(void)number;
-	adding->bytes = capped(adding->bytes, bytes, adding->total);
-	adding->overhead = capped(adding->overhead, part->overhead, adding->total);
-	adding->sum->hash = (adding->sum->hash ^ part->word) * 0x9e3779b97f4a7c15ull;
+	adding->bytes = capped(adding->bytes, value & WORD_BYTES_MASK, adding->total);
+	adding->overhead = capped(adding->overhead, slot->overhead[word], adding->total);
+	adding->sum->hash = (adding->sum->hash ^ value) * 0x9e3779b97f4a7c15ull;
 	adding->sum->hash ^= adding->sum->hash >> 29;
-	adding->sum->asking += quota_asking(part->word);
+	adding->sum->asking += quota_asking(value);
 }
 
 static unsigned reserve_index(unsigned word_index)
@@ -309,7 +314,7 @@ static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct ne
 	for (uint32_t i = 0; i < near.count; i++) {
 		struct adding adding = { sum, share_slots()->devices[word_index].total_bytes, 0, 0 };
 
-		each_part(&near.all[i], word_index, gid, carefully, add_part, &adding);
+		each_slot(&near.all[i], word_index, gid, carefully, add_slot, &adding);
 		sum->bytes += adding.bytes;
 		sum->overhead += adding.overhead;
 		if (near.all[i].reserve)
@@ -357,24 +362,19 @@ void neighbours_place(struct ledger_holder *holders, const struct slot *slot, ui
 	holders[place] = holder;
 }
 
-static void name_part(void *to, const struct neighbour *neighbour, uint32_t number,
-	const struct part *part)
+static void name_slot(void *to, const struct neighbour *neighbour, const struct slot *slot, int word)
 {
-	static struct slot slot; /* under the lock */
-	struct iovec from = { (char *)neighbour->slots + sizeof(struct slots_header) +
-		(size_t)number * sizeof(slot), sizeof(slot) };
+	struct slot theirs = *slot;
 
-	if (read_memory(&slot, sizeof(slot), &from, 1) < sizeof(slot))
-		return;
-	slot.who.uid = neighbour->uid;
-	neighbours_place(to, &slot, part->word & WORD_BYTES_MASK);
+	theirs.who.uid = neighbour->uid;
+	neighbours_place(to, &theirs, slot->words[word] & WORD_BYTES_MASK);
 }
 
 void neighbours_name(unsigned word_index, uint32_t gid, struct ledger_holder *holders)
 {
 	lock_take(&near.lock);
 	for (uint32_t i = 0; i < near.count; i++)
-		each_part(&near.all[i], word_index, gid, true, name_part, holders);
+		each_slot(&near.all[i], word_index, gid, true, name_slot, holders);
 	lock_give_back(&near.lock);
 }
 
@@ -382,14 +382,13 @@ bool neighbours_open(const struct admin *admin, char *why, size_t why_bytes)
 {
 	struct neighbours_sum sum = { 0 };
 	uint64_t probe;
-	struct iovec from = { share_slots(), sizeof(probe) };
 
 	share_wipe_on_fork(&near, sizeof(near));
 	near.opened = true;
 	near.admin = admin;
 	for (unsigned i = 0; i < admin->reserve_count; i++)
 		near.ours[i] = has_reserve(&admin->reserves[i], getuid());
-	if (read_memory(&probe, sizeof(probe), &from, 1) == sizeof(probe)) {
+	if (read_memory(&probe, share_slots(), sizeof(probe)) == sizeof(probe)) {
 		neighbours_add(0, NEIGHBOURS_ALL, false, &sum);
 		if (!near.too_many)
 			return true;

@@ -244,7 +244,8 @@ void run_environment_print(const struct run *run)
 			printf("%s: %s  (%s)\n", run_setting_option(i), run->values[i].text,
 				run->values[i].source);
 	if (run->wait)
-		printf("--wait: %s\n", run->wait_ns == UINT64_MAX ? "until it is free" : format_ns(run->wait_ns));
+		printf("--wait: %s\n", run->wait_ns == UINT64_MAX ? "until it is free" :
+			format_ns(run->wait_ns));
 	for (enum run_watch_for what = 0; what < WATCH_COUNT; what++)
 		if (run->watch.orders[what].ns)
 			printf("--%s: %s, then %s\n", run_watch_word(what),
