@@ -182,6 +182,18 @@ const struct explain_page explain_pages[] = {
 		"`reserve` in /etc/cuward.\n"
 		"`cuward limit get` shows it, `holders` in the report who held most. What is kept for a user "
 		"or a group counts as used for everybody else." },
+	/* ---- what leaves little room ---- */
+	{ "promised", "room",
+		"`cuward run --wait` or --gpu auto let others in, and what they asked for is theirs while their "
+		"runs live, taken or not.\n"
+		"`cuward queue` lists them (admitted), and what they hold of it." },
+	{ "reserve", "room",
+		"Memory is kept from you: by `reserve` in /etc/cuward, or by `cuward reserve` for a while.\n"
+		"`cuward queue` lists what is kept for a while, with ids for `cuward release`." },
+	{ "queue", "room",
+		"Somebody waits for this GPU and comes first.\n"
+		"`cuward queue` shows the turns; `cuward run --wait` takes the next one. A minute of waiting "
+		"counts as much as a step of --priority." },
 	/* ---- exit statuses ---- */
 	{ "0", "exit status", "All is fine, and nothing was found that somebody should look at." },
 	{ "1", "exit status",

@@ -37,10 +37,29 @@ static int by_turn(const void *left, const void *right)
 	return queue_order(a, b);
 }
 
-bool queue_folder(struct queue *queue, char *why, size_t why_bytes)
+/* Nobody else's, or not there. */
+static bool is_ours(const char *path, bool missing_is_fine)
+{
+	struct stat info;
+
+	if (lstat(path, &info) != 0)
+		return missing_is_fine;
+	return S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & 022);
+}
+
+/* The folder of shared state may be a link of its owner's. */
+static bool is_fine(const char *folder, const char *state, bool missing_is_fine)
+{
+	struct stat info;
+
+	if (stat(state, &info) != 0 || !S_ISDIR(info.st_mode))
+		return missing_is_fine;
+	return info.st_uid == geteuid() && !(info.st_mode & 022) && is_ours(folder, missing_is_fine);
+}
+
+static bool find_folder(struct queue *queue, bool make, char *why, size_t why_bytes)
 {
 	char state[PATH_MAX];
-	struct stat info;
 	int common = admin_dir_open("queue");
 	const char *problem;
 
@@ -55,15 +74,27 @@ bool queue_folder(struct queue *queue, char *why, size_t why_bytes)
 		snprintf(why, why_bytes, "%s", problem);
 		return false;
 	}
-	mkdir(state, 0700);
 	snprintf(queue->folder, sizeof(queue->folder), "%s/queue", state);
-	mkdir(queue->folder, 0700);
-	if (stat(state, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
-		!(info.st_mode & 022) && lstat(queue->folder, &info) == 0 && S_ISDIR(info.st_mode) &&
-		info.st_uid == geteuid() && !(info.st_mode & 022))
+	if (make) {
+		mkdir(state, 0700);
+		mkdir(queue->folder, 0700);
+	}
+	if (is_fine(queue->folder, state, !make))
 		return true;
-	snprintf(why, why_bytes, "%s cannot be made, is not yours or is writable by others", queue->folder);
+	snprintf(why, why_bytes, "%s %s", queue->folder,
+		make ? "cannot be made, is not yours or is writable by others" :
+		"is not yours or is writable by others");
 	return false;
+}
+
+bool queue_folder(struct queue *queue, char *why, size_t why_bytes)
+{
+	return find_folder(queue, false, why, why_bytes);
+}
+
+bool queue_make_folder(struct queue *queue, char *why, size_t why_bytes)
+{
+	return find_folder(queue, true, why, why_bytes);
 }
 
 /* ---- one file ---- */
@@ -177,6 +208,8 @@ bool queue_look(struct queue *queue, char *why, size_t why_bytes)
 	size_t capacity = 0;
 	struct dirent *entry;
 
+	if (!folder && (errno == ENOENT || errno == ENOTDIR))
+		return true; /* nobody was ever there */
 	if (!folder) {
 		snprintf(why, why_bytes, "%s: %s", queue->folder, strerror(errno));
 		return false;

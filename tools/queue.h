@@ -60,8 +60,9 @@ struct queue {
 	size_t broken; /* the last ones of them */
 };
 
-/* The folder, made if it is ours. False: why not. */
+/* The folder, there or not yet; and made if it is ours. False: it must not be used, why. */
 bool queue_folder(struct queue *queue, char *why, size_t why_bytes);
+bool queue_make_folder(struct queue *queue, char *why, size_t why_bytes);
 /* Look who is there; again after queue_forget(). False: why not. */
 bool queue_look(struct queue *queue, char *why, size_t why_bytes);
 void queue_forget(struct queue *queue);

@@ -95,7 +95,7 @@ static int find_asks(struct waiting *w)
 		return run_fail("--gpu auto: a limit of named GPUs (%s) does not tell what any one of them must "
 			"have", value->text);
 	for (unsigned i = 0; i < w->view.count; i++) {
-		if (bytes[i] == BYTES_NONE)
+		if (bytes[i] == BYTES_NONE || queue_asks_for(&w->ticket, w->view.facts[i].uuid))
 			continue;
 		memcpy(w->ticket.asks[w->ticket.count].uuid, w->view.facts[i].uuid, 16);
 		w->ticket.asks[w->ticket.count++].bytes = bytes[i];
@@ -505,7 +505,8 @@ static int enter(struct waiting *w)
 	status = find_asks(w);
 	if (status)
 		return status;
-	if (!room_view_open(&w->view, why, sizeof(why)))
+	if (!queue_make_folder(&w->view.queue, why, sizeof(why)) ||
+		!room_view_open(&w->view, why, sizeof(why)))
 		return run_fail("%s: %s", option, why);
 	room_find(&w->view, w->rooms);
 	if (!w->run->wait)

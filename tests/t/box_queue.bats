@@ -327,4 +327,18 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 	run "$cuward" run --sim --wait=1s -m 1G -- touch never
 	[ "$status" -eq 125 ]
 	[[ "$output" == *"state/queue cannot be made, is not yours or is writable by others"* ]]
+	run "$cuward" fit 1G
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"state/queue is not yours or is writable by others"* ]]
+	rm -r state
+	# Who only looks makes nothing.
+	"$cuward" queue
+	"$cuward" fit -q 1G
+	[ ! -e state ]
+	echo none >state
+	"$cuward" fit -q 1G
+	run "$cuward" run --sim --wait=1s -m 1G -- touch never
+	[ "$status" -eq 125 ]
+	[ ! -e never ]
+	rm state
 }
