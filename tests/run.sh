@@ -9,7 +9,7 @@
 # A .bats file with a line "# beside: WHY" only wants the processor: those run one after the other at a low
 # priority beside the rest.
 set -u
-export TOP=${TOP:-$(cd "$(dirname "$0")/.." && pwd)}
+TOP=$(cd "${TOP:-$(dirname "$0")/..}" && pwd) && export TOP
 export B=${B:-$TOP/build}
 export CC=${CC:-cc}
 cd "$TOP" || exit 1

@@ -2,6 +2,8 @@
  * cuward.c - the command: finds the subcommand and hands the rest of the line to it.
  */
 #include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +121,28 @@ static error_t parse_word(int key, char *word, struct argp_state *state)
 	return 0;
 }
 
+/*
+ * Where one of the first three descriptors is closed, the next file that we open would take its place, and
+ * be written to by printf. Nothing can be written here, and a command that we start finds it closed.
+ */
+static void hold_standard(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)open("/dev/null", O_PATH | O_CLOEXEC);
+}
+
+/* What nobody got is no success, on a full disk for instance. */
+static int tell_all(const struct command *command, int status)
+{
+	const char *why = fflush(stdout) == 0 ? "some of it is lost" : strerror(errno);
+
+	if (!ferror(stdout) || status != EXIT_FINE)
+		return status;
+	fprintf(stderr, "cuward: %s: cannot write the output: %s\n", command->name, why);
+	return strcmp(command->name, "run") == 0 ? EXIT_CUWARD : EXIT_FOUND;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct argp parser = {
@@ -131,6 +155,7 @@ int main(int argc, char **argv)
 	int first = 0;
 	const struct command *command;
 
+	hold_standard();
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &first);
 	if (first == 0) {
@@ -142,5 +167,5 @@ int main(int argc, char **argv)
 		return unknown_command(argv[first]);
 	snprintf(name, sizeof(name), "cuward %s", command->name);
 	argv[first] = name;
-	return command->run(argc - first, argv + first);
+	return tell_all(command, command->run(argc - first, argv + first));
 }

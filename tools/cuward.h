@@ -10,16 +10,16 @@
 #include "cuward/events.h"
 
 #define CUWARD_COMMANDS(X) \
-	X(advise, "what reports of runs say about the next one: limit, how many fit, batch") \
+	X(advise, "what reports say about the next run: limit, how many fit, batch") \
 	X(clean, "remove what dead processes left: slots and ledgers") \
 	X(doctor, "what is enforced on this machine, and what is not") \
-	X(env, "the variables that put a program under cuward, for shells, Docker, Slurm") \
+	X(env, "variables that put programs under cuward: shells, Docker, Slurm") \
 	X(events, "") \
 	X(export, "Prometheus metrics: once, into a file, or over HTTP") \
 	X(explain, "one page on any code or message of cuward") \
 	X(fit, "which GPU has room for so much") \
 	X(kill, "end a process that holds GPU memory, with care") \
-	X(leaks, "the leaks of a report in another form, or against an earlier report") \
+	X(leaks, "leaks of a report in another form, or against an earlier one") \
 	X(limit, "limits of running processes, and where each comes from") \
 	X(mark, "name this moment in a process that runs with --leak marks") \
 	X(pause, "stop a process or a job that uses the GPU, until it is resumed") \
@@ -31,11 +31,11 @@
 	X(release, "end what reserve keeps") \
 	X(reserve, "keep GPU memory for somebody, for a while") \
 	X(run, "run a command under limits, leak check and trace") \
-	X(stats, "tables of a trace: processes, devices, kernels, calls, copies, memory") \
+	X(stats, "tables of a trace: processes, kernels, calls, copies, memory") \
 	X(timeline, "what the processes of a trace did on the GPUs, over time") \
 	X(top, "who holds GPU memory here, live") \
 	X(trace, "one trace of all your CUDA processes here, running ones included") \
-	X(why, "is it normal, whose is it, is it doing anything: verdicts with evidence")
+	X(why, "is it normal, whose is it, is it doing anything, and how we know")
 
 #define X(name, summary) int cmd_##name(int argc, char **argv);
 CUWARD_COMMANDS(X)

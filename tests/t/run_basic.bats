@@ -349,7 +349,36 @@ program() { # NAME: a C program from stdin
 	expect 0 "Usage: cuward run" cuward run --help
 	expect 0 "cuward " cuward --version
 	expect 0 "run        " cuward --help
+	# One line each: none is broken in the middle.
+	[ -z "$(cuward --help | sed '1,/^Commands:/d; /^$/,$d' | grep -v '^  [a-z]')" ]
 	expect 2 "did you mean 'cuward run'?" cuward rum
 	expect 2 "there is no command 'zzz'" cuward zzz
 	expect 2 "" cuward
+}
+
+@test "an output that nobody gets is no success" {
+	local words
+	for words in "ps --json" "queue" "trace status" "explain" "env" "top --batch -n 1" "limit check" "clean"; do
+		status=0
+		cuward $words >/dev/full 2>why || status=$?
+		[ "$status" -eq 1 ]
+		[[ "$(cat why)" == "cuward: ${words%% *}: cannot write the output: "* ]]
+		status=0
+		cuward $words >&- 2>why || status=$?
+		[ "$status" -eq 1 ]
+	done
+	expect 125 "run: cannot write the output" sh -c "'$B/cuward' run --dry-run true >/dev/full"
+	expect 0 "" sh -c "'$B/cuward' run -q true >/dev/full"
+}
+
+@test "descriptors that are closed: no file of ours takes their place, and the command finds them closed" {
+	local pid fd
+	"$B/cuward" why --for 10m 3>&- <&- >&- 2>&- &
+	pid=$!
+	until [ -e /proc/$pid/fd/3 ] || ! kill -0 $pid; do sleep 0.05; done
+	for fd in 0 1 2; do [ "$(readlink /proc/$pid/fd/$fd)" = /dev/null ]; done
+	kill $pid
+	cuward run --report r.json sh -c 'echo $(ls /proc/self/fd | grep -c "^[012]$") >&5' 5>got <&- >&- 2>&-
+	sh -c 'echo $(ls /proc/self/fd | grep -c "^[012]$") >&5' 5>want <&- >&- 2>&-
+	diff want got
 }
