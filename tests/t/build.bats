@@ -62,7 +62,8 @@ built() {
 
 	# Nothing that is not there by choice is a fault.
 	build/cuward doctor >words
-	[ "$(grep -c '^ok ' words)" -eq 11 ]
+	cat words
+	[ "$(sed '/^$/,$d' words | grep -vc '^ok \|built without LTTng')" -eq 0 ]
 	[ "$(grep -c 'built without LTTng' words)" -eq 2 ]
 	B=$PWD/build tests/demo.sh >words 2>&1
 	grep -q '^train: done$' words

@@ -73,11 +73,12 @@ teardown() {
 	for way in destroy:cuCtxDestroy_v2:4096:8192 reset:cuDevicePrimaryCtxReset_v2:8192:4096 \
 		release:cuDevicePrimaryCtxRelease_v2:8192:4096; do
 		IFS=: read -r way call live flying <<<"$way"
-		rm -f r.json truth pid
+		rm -f r.json truth pid said
 		export CUWARD_SIM_TRUTH=$PWD/truth CUWARD_SIM_RETURN_DELAY_NS=$call=60000000000
-		"$B/cuward" run --sim --report r.json sh -c 'echo $$ >pid; exec "$@"' - "$B/apps/storm" context $way 2>said &
+		"$B/cuward" run --sim --report r.json sh -c 'echo $$ >pid; exec "$@"' - "$B/apps/storm" context $way >said 2>&1 &
 		for i in $(seq 600); do
-			[ "$("$B/sim/truth" truth process.0.device.0.requested 2>/dev/null)" = $live ] && break
+			grep -qs now said && # the same is live on the way up
+				[ "$("$B/sim/truth" truth process.0.device.0.requested 2>/dev/null)" = $live ] && break
 			sleep 0.05
 		done
 		kill -9 "$(cat pid)"
