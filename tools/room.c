@@ -114,7 +114,7 @@ static uint64_t kept_from_us(const struct room_view *view, struct room *room)
 		sum = slots_add(sum, reserve->whose == FOR_NOBODY ? keeps :
 			less(keeps, held_by(&view->box, room->uuid, &they)));
 		if (reserve->policy)
-			never_more(room, less(room->total_bytes, keeps));
+			room->for_good_bytes = slots_add(room->for_good_bytes, keeps);
 	}
 	return sum;
 }
@@ -151,6 +151,18 @@ static void apply_sum(struct room *room, const struct room_view *view, uint64_t 
 	never_more(room, limit);
 }
 
+/* What nobody may have, and what is kept for others: both are left free. */
+static void apply_reserve(struct room *room, const struct room_view *view, uint64_t limit)
+{
+	const struct who all = { 0 };
+
+	if (limit != BYTES_NONE)
+		bind_to(room, less(limit, slots_add(slots_add(held_by(&view->box, room->uuid, &all),
+			room->promised_bytes), room->reserved_bytes)), "reserve");
+	never_more(room, less(limit < room->total_bytes ? limit : room->total_bytes,
+		room->for_good_bytes));
+}
+
 static void apply_limits(struct room *room, const struct room_view *view, unsigned i)
 {
 	const struct admin *admin = &view->admin;
@@ -162,7 +174,7 @@ static void apply_limits(struct room *room, const struct room_view *view, unsign
 	never_more(room, admin->max[ADMIN_PROCESS][i].bytes);
 	never_more(room, admin->max[ADMIN_JOB][i].bytes);
 	apply_sum(room, view, admin->max[ADMIN_USER][i].bytes, &us, "user_max");
-	apply_sum(room, view, admin->max[ADMIN_GPU][i].bytes, &(struct who){ 0 }, "reserve");
+	apply_reserve(room, view, admin->max[ADMIN_GPU][i].bytes);
 	for (unsigned g = 0; g < admin->group_count; g++)
 		apply_sum(room, view, admin->groups[g].max[i].bytes,
 			&(struct who){ .gid = &admin->groups[g].gid }, "group_max");

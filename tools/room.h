@@ -20,6 +20,7 @@ struct room {
 	uint64_t used_bytes;     /* by everybody: the driver's number, or what we see if that is more */
 	uint64_t promised_bytes; /* to others, not taken yet */
 	uint64_t reserved_bytes; /* kept from us, not taken yet */
+	uint64_t for_good_bytes; /* kept from us by policy, taken or not */
 	uint64_t room_bytes;
 	const char *bound;       /* what leaves that little: "memory", "promised", whose limit */
 	uint64_t ever_bytes;     /* there could be, if nobody else held anything */

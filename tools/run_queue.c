@@ -489,7 +489,7 @@ static int take_best(struct waiting *w)
 			w->run->promise.place.asks[0] = w->ticket.asks[i];
 	/* So that the next one who looks for room knows of us. Without a size there is nothing to tell. */
 	if (w->ticket.count && !promise(w, true, why, sizeof(why)))
-		return run_fail("--gpu auto: %s", why);
+		run_say(w->run, "--gpu auto: others will not know of it: %s", why);
 	return 0;
 }
 
@@ -497,6 +497,7 @@ static int enter(struct waiting *w)
 {
 	const char *option = w->run->wait ? "--wait" : "--gpu auto";
 	char why[PATH_MAX + 300];
+	bool fine;
 	int status;
 
 	ask_driver(w);
@@ -505,8 +506,9 @@ static int enter(struct waiting *w)
 	status = find_asks(w);
 	if (status)
 		return status;
-	if (!queue_make_folder(&w->view.queue, why, sizeof(why)) ||
-		!room_view_open(&w->view, why, sizeof(why)))
+	/* To choose a GPU does not need it. */
+	fine = queue_make_folder(&w->view.queue, why, sizeof(why)) || !w->run->wait;
+	if (!fine || !room_view_open(&w->view, why, sizeof(why)))
 		return run_fail("%s: %s", option, why);
 	room_find(&w->view, w->rooms);
 	if (!w->run->wait)

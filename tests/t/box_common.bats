@@ -252,3 +252,30 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 		cuward release abc
 	X
 }
+
+@test "limits in the policy bound what is waited for, and promises count against them" {
+	policy '[default]' 'user_max = 12G' 'reserve = 1G' '[group 4200]' 'group_max = 9G' '[user 4109]' 'reserve = 2G'
+	common <<-'X'
+		room() { as $1 cuward fit --json 1G | jq -c '.gpus[0] | [.room_bytes / 1073741824, .bound_by]'; }
+		as 4101 cuward run -q --sim --wait -m 8G -- sh -c 'echo in; while [ ! -e end ]; do sleep 0.02; done' >in &
+		until grep -q in in; do sleep 0.02; done
+		[ "$(room 4101)" = '[4,"user_max"]' ]
+		groups_4102=4200
+		[ "$(room 4102)" = '[5,"reserve"]' ]
+		[ "$(room 4109)" = '[7,"reserve"]' ]
+		touch end
+		wait
+		[ "$(room 4102)" = '[9,"group_max"]' ]
+		# What can never be his he is told at once.
+		never() {
+			local status=0
+			as $1 cuward run --sim --wait -m $2 -- true 2>why || status=$?
+			[ $status = 125 ]
+			grep -q "will never be free on .*: at most $3 of it can be yours" why
+		}
+		never 4101 13G '12.0 GiB'
+		never 4102 10G '9.00 GiB'
+		never 4109 16G '12.0 GiB'
+		as 4101 cuward run -q --sim --wait=5s -m 12G -- true
+	X
+}

@@ -337,6 +337,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 	[ ! -e state ]
 	echo none >state
 	"$cuward" fit -q 1G
+	[ "$("$cuward" run -q --sim -g auto -m 1G -- sh -c 'echo $CUDA_VISIBLE_DEVICES')" = $first ]
 	run "$cuward" run --sim --wait=1s -m 1G -- touch never
 	[ "$status" -eq 125 ]
 	[ ! -e never ]
