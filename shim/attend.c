@@ -108,6 +108,7 @@ static void start_by_environment(void)
 		note_state(TRACE_REGISTERED);
 		replay_who();
 	} else {
+		guest.trace_own = false; /* a later trace may have it */
 		tell_failure(why);
 	}
 }

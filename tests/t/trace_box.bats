@@ -232,7 +232,8 @@ live_at_end() {
 @test "the user's own session daemon is used, and left as it was" {
 	daemon_start
 	HOME=$LTTNG_HOME as_user lttng -q create other --output="$LTTNG_HOME/other"
-	guest init device 0 alloc 1M say held launches 60000
+	# This one wanted a trace from the start, when nobody recorded.
+	CUWARD_TRACE=1 guest init device 0 alloc 1M say held launches 60000
 	run -0 cuward trace start -o out --json
 	told '[.daemon, .home]' "[\"existing\",\"$LTTNG_HOME\"]"
 	becomes "$pid" recorded
