@@ -154,6 +154,29 @@ in_job() {
 	find state -name '*.ledger' -delete
 }
 
+@test "waiting: the higher priority first, though it came later" {
+	waiting() { [ "$("$B/cuward" ps --json | jq '[.. | objects | select(has("waiting")) | .waiting | select(.)] | length')" -eq "$1" ]; }
+	export CUWARD_JOB_MEMORY=8M CUWARD_JOB=j
+	in_job "$play" init device 0 alloc 8M say held sh 'while [ ! -e go ]; do sleep 0.02; done'
+	pids=
+	for priority in 0 5; do
+		CUWARD_PRIORITY=$priority CUWARD_ON_LIMIT=wait=120s LD_PRELOAD=$shim \
+			"$play" init device 0 alloc 8M sh "echo $priority >>order" 3>&- &
+		pids="$pids $!"
+		for i in $(seq 300); do waiting $((priority / 5 + 1)) && break; sleep 0.1; done
+		waiting $((priority / 5 + 1))
+	done
+	touch go
+	for pid in $job $pids; do wait $pid; done
+	job=
+	[ "$(tr '\n' ' ' <order)" = "5 0 " ]
+	for wrong in 21 -21 x; do
+		run env CUWARD_PRIORITY=$wrong LD_PRELOAD=$shim "$play" init
+		[ "$status" -eq 99 ]
+	done
+	find state -name '*.ledger' -delete
+}
+
 @test "waiting: time runs out, or it is for nothing" {
 	export CUWARD_MEMORY=4M
 	start=$SECONDS
