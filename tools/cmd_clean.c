@@ -21,6 +21,7 @@
 #include "admin_dir.h"
 #include "cuward.h"
 #include "ledger_peek.h"
+#include "queue.h"
 #include "run.h"
 #include "state.h"
 
@@ -62,28 +63,43 @@ static bool free_slot(int fd, uint32_t number)
 		pwrite(fd, &unused, sizeof(unused), at + (off_t)offsetof(struct slot, state)) > 0;
 }
 
+static bool is_own_folder(const char *path)
+{
+	struct stat info;
+
+	return lstat(path, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
 /* Of a process outside any run; those of runs are swept with their folders. */
-static void remove_ledger(const struct slots_file *file, const struct slots_entry *entry,
+static void remove_ledger(const char *const *folders, const struct slots_entry *entry,
 	struct cleaned *cleaned)
 {
 	char path[PATH_MAX];
 
-	if (!entry->slot.who.job[0] && ledger_peek_path(path, sizeof(path), file, entry) &&
-		unlink(path) == 0)
-		cleaned->ledgers++;
+	if (entry->slot.who.job[0])
+		return;
+	for (; *folders; folders++) {
+		struct slots_file there = { .folder = (char *)*folders };
+
+		if (is_own_folder(*folders) && ledger_peek_path(path, sizeof(path), &there, entry) &&
+			unlink(path) == 0)
+			cleaned->ledgers++;
+	}
 }
 
-static void clean_slots(const char *path, struct cleaned *cleaned)
+/* Its ledgers lie in one of the folders. */
+static void clean_slots(const char *path, const char *const *folders, struct cleaned *cleaned)
 {
 	struct slots_file file;
-	char why[300];
+	char why[PATH_MAX + 300];
 	int fd;
 
 	if (access(path, F_OK) != 0)
 		return;
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	snprintf(why, sizeof(why), "%s: %s", path, fd < 0 ? strerror(errno) : "its lock is not to be had");
 	if (fd < 0 || !lock_header(fd) || !slots_file_open(&file, path, why, sizeof(why))) {
-		fprintf(stderr, "cuward: %s\n", fd < 0 ? strerror(errno) : why);
+		fprintf(stderr, "cuward: %s\n", why);
 		cleaned->refused = true;
 		if (fd >= 0)
 			close(fd);
@@ -93,7 +109,7 @@ static void clean_slots(const char *path, struct cleaned *cleaned)
 		if (!free_slot(fd, file.entries[i].number))
 			continue;
 		cleaned->slots++;
-		remove_ledger(&file, &file.entries[i], cleaned);
+		remove_ledger(folders, &file.entries[i], cleaned);
 	}
 	close(fd);
 	slots_file_close(&file);
@@ -102,20 +118,39 @@ static void clean_slots(const char *path, struct cleaned *cleaned)
 static void clean_folder(const char *folder, struct cleaned *cleaned)
 {
 	char path[PATH_MAX];
-	struct stat info;
 
-	if (lstat(folder, &info) != 0)
+	if (access(folder, F_OK) != 0)
 		return;
-	if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid()) {
+	if (!is_own_folder(folder)) {
 		fprintf(stderr, "cuward: %s is no folder of yours\n", folder);
 		cleaned->refused = true;
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/slots.%u", folder, geteuid());
-	clean_slots(path, cleaned);
-	snprintf(path, sizeof(path), CUWARD_RUNDIR "/slots/slots.%u", geteuid());
-	clean_slots(path, cleaned);
+	clean_slots(path, (const char *const[]){ folder, NULL }, cleaned);
 	cleaned->ledgers += run_folder_sweep(folder);
+}
+
+/* Where all users meet; whose folder is known, or has its usual place. */
+static void clean_common(const char *folder, struct cleaned *cleaned)
+{
+	char path[PATH_MAX], runtime[64], memory[64], why[PATH_MAX + 100];
+	const char *const folders[] = { runtime, memory, folder, NULL };
+	struct queue queue = { 0 };
+	int common = admin_dir_open("slots");
+
+	if (common < 0)
+		return;
+	close(common);
+	snprintf(runtime, sizeof(runtime), "/run/user/%u/cuward", geteuid());
+	snprintf(memory, sizeof(memory), "/dev/shm/cuward-%u", geteuid());
+	snprintf(path, sizeof(path), CUWARD_RUNDIR "/slots/slots.%u", geteuid());
+	clean_slots(path, folders, cleaned);
+	/* Who looks at the queue takes the places away that dead processes of his left. */
+	if (queue_folder(&queue, why, sizeof(why))) {
+		queue_look(&queue, why, sizeof(why));
+		queue_forget(&queue);
+	}
 }
 
 static int tell(const char *folder, const struct cleaned *cleaned)
@@ -125,51 +160,76 @@ static int tell(const char *folder, const struct cleaned *cleaned)
 	return cleaned->refused ? EXIT_FOUND : EXIT_FINE;
 }
 
+static bool become(const struct stat *owner)
+{
+	return owner->st_uid == geteuid() || (setgroups(0, NULL) == 0 &&
+		setresgid(owner->st_gid, owner->st_gid, owner->st_gid) == 0 &&
+		setresuid(owner->st_uid, owner->st_uid, owner->st_uid) == 0);
+}
+
+/* A folder of state, or a slots file where all meet; the latter's user is told of only if it matters. */
+static int clean_path(const char *path, bool is_folder)
+{
+	struct cleaned cleaned = { 0 };
+
+	if (is_folder)
+		clean_folder(path, &cleaned);
+	clean_common(is_folder ? path : NULL, &cleaned);
+	if (!is_folder && !cleaned.slots && !cleaned.refused)
+		return EXIT_FINE;
+	return tell(path, &cleaned);
+}
+
 /* As its owner: a folder of somebody else may hold links to anywhere. */
-static int clean_as_owner(const char *folder)
+static int clean_as_owner(const char *path, bool is_folder)
 {
 	struct stat info;
 	int status = 0;
 	pid_t child;
 
-	if (lstat(folder, &info) != 0)
+	if (lstat(path, &info) != 0)
 		return EXIT_FINE;
 	fflush(NULL);
 	child = fork();
-	if (child == 0) {
-		struct cleaned cleaned = { 0 };
-
-		if (info.st_uid != geteuid() && (setgroups(0, NULL) != 0 ||
-			setresgid(info.st_gid, info.st_gid, info.st_gid) != 0 ||
-			setresuid(info.st_uid, info.st_uid, info.st_uid) != 0))
-			exit(EXIT_NO_PERMISSION);
-		clean_folder(folder, &cleaned);
-		exit(tell(folder, &cleaned));
-	}
+	if (child == 0)
+		exit(become(&info) ? clean_path(path, is_folder) : EXIT_NO_PERMISSION);
 	if (child < 0 || waitpid(child, &status, 0) != child)
 		return EXIT_FOUND;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FOUND;
 }
 
-static int clean_all(void)
+static int clean_pattern(const char *pattern, bool is_folder)
 {
 	glob_t found;
 	int worst = EXIT_FINE;
 
-	if (geteuid() != 0) {
-		fprintf(stderr, "cuward: clean --all is for root\n");
-		return EXIT_NO_PERMISSION;
-	}
-	if (glob("/dev/shm/cuward-*", 0, NULL, &found) != 0)
-		found = (glob_t){ 0 };
-	glob("/run/user/*/cuward", found.gl_pathc ? GLOB_APPEND : 0, NULL, &found);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return EXIT_FINE;
 	for (size_t i = 0; i < found.gl_pathc; i++) {
-		int one = clean_as_owner(found.gl_pathv[i]);
+		int one = clean_as_owner(found.gl_pathv[i], is_folder);
 
 		worst = one > worst ? one : worst;
 	}
 	globfree(&found);
 	return worst;
+}
+
+static int clean_all(void)
+{
+	static const char *const folders[] = { "/dev/shm/cuward-*", "/run/user/*/cuward" };
+	int worst = EXIT_FINE, one;
+
+	if (geteuid() != 0) {
+		fprintf(stderr, "cuward: clean --all is for root\n");
+		return EXIT_NO_PERMISSION;
+	}
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		one = clean_pattern(folders[i], true);
+		worst = one > worst ? one : worst;
+	}
+	/* Of those whose folders are elsewhere. */
+	one = clean_pattern(CUWARD_RUNDIR "/slots/slots.*", false);
+	return one > worst ? one : worst;
 }
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -189,7 +249,8 @@ int cmd_clean(int argc, char **argv)
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
 		.doc = "Remove what dead processes left in the shared folder: slots and ledgers.\v"
-			"Exit status: 0, 1 something could not be cleaned, 2 usage, 4 no permission." };
+			"Exit status: 0, 1 something could not be cleaned, 2 usage, 3 there can be no "
+			"folder, 4 no permission." };
 	struct cleaned cleaned = { 0 };
 	char folder[PATH_MAX];
 	const char *why;
@@ -205,5 +266,6 @@ int cmd_clean(int argc, char **argv)
 		return EXIT_UNAVAILABLE;
 	}
 	clean_folder(folder, &cleaned);
+	clean_common(folder, &cleaned);
 	return tell(folder, &cleaned);
 }

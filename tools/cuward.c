@@ -122,8 +122,9 @@ static error_t parse_word(int key, char *word, struct argp_state *state)
 }
 
 /*
- * Where one of the first three descriptors is closed, the next file that we open would take its place, and
- * be written to by printf. Nothing can be written here, and a command that we start finds it closed.
+ * Where one of the first three descriptors is closed, the next file that we open would take its
+ * place, and be written to by printf. Nothing can be written here, and a command that we start
+ * finds it closed.
  */
 static void hold_standard(void)
 {

@@ -156,6 +156,38 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 	X
 }
 
+@test "clean --all: of all who were there, wherever their own folders are" {
+	common <<-'X'
+		mkdir -p /run/user/4102/cuward
+		chown -R 4102 /run/user/4102
+		holds 4101 init device 0 alloc 1G say held sleep 600000
+		kill -9 $pid
+		as 4102 env -u CUWARD_DIR XDG_RUNTIME_DIR=/run/user/4102 LD_PRELOAD=$public/bin/libcuward.so \
+			play init device 0 alloc 1M kill 9 || true
+		holds 4103 init device 0 alloc 1G say held sleep 600000
+		as 4101 cuward run -q --sim --wait -m 1G -- sh -c 'kill -9 $PPID' || true
+		[ "$(ls /run/cuward/queue | wc -l)" = 1 ]
+		# Somebody else's file under the name of one of them.
+		as 4102 cp /run/cuward/slots/slots.4103 /run/cuward/slots/slots.4105
+		[ "$(cuward ps --stale --json | jq '[.processes[] | select(.state == "dead")] | length')" = 2 ]
+		[ "$(ls /run/user/4102/cuward/jobs/-/*.ledger | wc -l)" = 1 ]
+		cuward clean --all >out
+		cat out
+		grep -qx '/run/cuward/slots/slots.4101: 1 slot and 0 ledgers of the dead removed' out
+		grep -qx '/run/user/4102/cuward: 1 slot and 1 ledger of the dead removed' out
+		[ "$(wc -l <out)" = 2 ]
+		[ -z "$(ls /run/user/4102/cuward/jobs/-)" ]
+		[ "$(cuward ps --stale --json | jq -c '[.processes[] | [.uid, .state]]')" = '[[4103,"alive"]]' ]
+		[ -z "$(ls /run/cuward/queue)" ]
+		cuward clean --all >out
+		cat out
+		[ "$(cat out)" = '/run/user/4102/cuward: 0 slots and 0 ledgers of the dead removed' ]
+		# A user alone, too, whether he has a folder or not.
+		kill -9 $pid
+		as 4103 env CUWARD_DIR=$public/nowhere cuward clean | grep -q 'nowhere: 1 slot and 0 ledgers'
+	X
+}
+
 @test "the queue of all users: who was let in, whose turn it is, and how much a priority counts" {
 	policy '[user 4103]' 'priority_max = 0'
 	common <<-'X'
