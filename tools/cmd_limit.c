@@ -57,6 +57,14 @@ static bool is_number(const char *text)
 	return *text && text[strspn(text, "0123456789")] == '\0';
 }
 
+/* 0, which nobody has, for a number that no pid can be. */
+static pid_t pid_of(const char *text)
+{
+	unsigned long value = strtoul(text, NULL, 10);
+
+	return value <= INT32_MAX ? (pid_t)value : 0;
+}
+
 /* ---- whom it is about ---- */
 
 struct targets {
@@ -98,7 +106,7 @@ static bool is_meant(const struct targets *targets, const struct box *box,
 	const struct box_process *process, const char *name, bool exactly)
 {
 	switch (targets->scope) {
-	case LIVE_PROCESS: return process == box_find(box, (pid_t)strtol(name, NULL, 10));
+	case LIVE_PROCESS: return process == box_find(box, pid_of(name));
 	case LIVE_USER: return process->owner != OWNER_DEAD && process->uid == targets->uid;
 	default: return process->owner != OWNER_DEAD && box_in_job(process, name) &&
 		(!exactly || is_bound_by(process, name));
@@ -132,7 +140,7 @@ static int get(const struct order *order, const struct box *box)
 	int status = EXIT_FINE;
 
 	if (order->count > 2)
-		return fail(EXIT_USAGE, order->words[2], "get takes a process or a job");
+		return fail(EXIT_USAGE, order->words[2], "get takes a process, a job or a user");
 	if (order->count == 1)
 		return limit_show_here(stdout, box, order->json);
 	find_targets(&targets, box, order->words[1], false);
@@ -183,7 +191,7 @@ static int set(const struct order *order, const struct box *box)
 	char why[300];
 
 	if (order->count != 3)
-		return fail(EXIT_USAGE, "set", "which process or job, and which limit?");
+		return fail(EXIT_USAGE, "set", "of which process, job or user, and which limit?");
 	if (!limit_parse(&limit, order->words[2], why, sizeof(why)))
 		return fail(EXIT_USAGE, "set", why);
 	return change(order, box, &limit);
@@ -192,7 +200,7 @@ static int set(const struct order *order, const struct box *box)
 static int clear(const struct order *order, const struct box *box)
 {
 	if (order->count != 2)
-		return fail(EXIT_USAGE, "clear", "of which process or job?");
+		return fail(EXIT_USAGE, "clear", "of which process, job or user?");
 	return change(order, box, NULL);
 }
 
@@ -211,27 +219,53 @@ static int check_policy(void)
 	return EXIT_FINE;
 }
 
-/* Would this process be over it already? */
-static int check_process(const struct box *box, const struct box_process *process,
-	const struct limit *limit)
+/* What all of them hold on a GPU, and the least that the limit means for one of them there. */
+struct sum {
+	uint64_t used_bytes, limit_bytes;
+};
+
+static int add_to_sums(struct sum *sums, const struct box_process *process, const struct limit *limit)
 {
 	struct live_change change;
 	char why[300];
-	int status = EXIT_FINE;
 
 	if (!live_resolve(&change, process, limit, why, sizeof(why)))
 		return fail(EXIT_FOUND, process->who->command, why);
 	for (size_t i = 0; i < process->hold_count; i++) {
 		const struct box_hold *hold = &process->holds[i];
+		struct sum *sum = &sums[hold->gpu];
 		uint64_t bytes = change.bytes[hold->word];
 
-		if (!bytes || hold->used_bytes <= bytes || hold->used_bytes == BYTES_UNKNOWN)
+		if (hold->used_bytes != BYTES_UNKNOWN)
+			sum->used_bytes += hold->used_bytes;
+		if (bytes && bytes < sum->limit_bytes)
+			sum->limit_bytes = bytes;
+	}
+	return EXIT_FINE;
+}
+
+/* Would this process, or all of the job or user together, be over it already? */
+static int check_targets(const struct box *box, const struct targets *targets, const char *name,
+	const struct limit *limit)
+{
+	struct sum *sums = need_zeroed(box->gpu_count, sizeof(*sums));
+	int status = EXIT_FINE;
+
+	for (size_t i = 0; i < box->gpu_count; i++)
+		sums[i].limit_bytes = BYTES_NONE;
+	for (size_t i = 0; i < targets->count; i++)
+		if (add_to_sums(sums, targets->all[i], limit) != EXIT_FINE)
+			status = EXIT_FOUND;
+	for (size_t i = 0; i < box->gpu_count; i++) {
+		if (sums[i].used_bytes <= sums[i].limit_bytes)
 			continue;
-		printf("%u holds %s on %s, more than %s: nothing is taken from it, and it gets no more\n",
-			process->who->pid, format_bytes(hold->used_bytes),
-			box_gpu_name(box, &box->gpus[hold->gpu]), format_bytes(bytes));
+		put_safe(stdout, name, 0);
+		printf(" holds %s on %s, more than %s: nothing is taken from it, and it gets no more\n",
+			format_bytes(sums[i].used_bytes), box_gpu_name(box, &box->gpus[i]),
+			format_bytes(sums[i].limit_bytes));
 		status = EXIT_FOUND;
 	}
+	free(sums);
 	return status;
 }
 
@@ -240,7 +274,7 @@ static int check(const struct order *order, const struct box *box)
 	struct targets targets;
 	struct limit limit;
 	char why[300];
-	int status = EXIT_FINE;
+	int status;
 
 	if (order->count == 1)
 		return check_policy();
@@ -249,13 +283,8 @@ static int check(const struct order *order, const struct box *box)
 	if (order->count == 2)
 		return EXIT_FINE;
 	find_targets(&targets, box, order->words[1], false);
-	if (!targets.count)
-		status = nobody(order->words[1]);
-	for (size_t i = 0; i < targets.count; i++) {
-		int one = check_process(box, targets.all[i], &limit);
-
-		status = one > status ? one : status;
-	}
+	status = targets.count ? check_targets(box, &targets, order->words[1], &limit) :
+		nobody(order->words[1]);
 	free(targets.all);
 	return status;
 }

@@ -149,6 +149,21 @@ layers() {
 	run "$cuward" limit check 8X
 	[ "$status" -eq 1 ]
 	[[ "$output" == *8X* ]]
+	# No number is taken for another one.
+	run "$cuward" limit check $((pid + (1 << 32))) 4M
+	[ "$output" = "cuward: $((pid + (1 << 32))): no process with this pid uses CUDA under cuward" ]
+}
+
+@test "check: a job and a user hold what all their processes do" {
+	CUWARD_JOB=one holder init device 0 alloc 8M say held sleep 600000
+	CUWARD_JOB=one/two holder init device 0 alloc 5M say held sleep 600000
+	holder init device 0 alloc 2M say held sleep 600000
+	for what in "one 13" "$(id -un) 15"; do
+		"$cuward" limit check ${what}M
+		run "$cuward" limit check ${what% *} $((${what#* } - 1))M
+		[ "$status" -eq 1 ]
+		[[ "$output" == "${what% *} holds ${what#* }.0 MiB on GPU-51000000, more than $((${what#* } - 1)).0 MiB: "* ]]
+	done
 }
 
 @test "a process that is not there, and lines that say nothing" {
