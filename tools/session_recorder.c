@@ -1,6 +1,6 @@
 /*
- * session_recorder.c - when a flight recorder takes a snapshot: on request of the command, of anybody who
- * may send the keeper SIGUSR1, and when a process of the job was refused memory.
+ * session_recorder.c - when a flight recorder takes a snapshot: on request of the command, of anybody
+ * who may send the keeper SIGUSR1, and when a process of the job was refused memory or killed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ struct watch {
 
 /* ---- requests of others ---- */
 
-/* The folder of the job is made while we start. The lock is the process's: so the kernel tells our pid. */
+/* The folder of the job is made while we start. The lock is the process's, so it tells our pid. */
 static void open_asked(struct watch *watch)
 {
 	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
