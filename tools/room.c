@@ -66,7 +66,7 @@ static uint64_t held_by(const struct box *box, const uint8_t uuid[16], const str
 
 /* ---- promises ---- */
 
-static bool is_ours(const struct room_view *view, const struct queue_place *place)
+bool room_is_ours(const struct room_view *view, const struct queue_place *place)
 {
 	size_t length = strlen(place->job);
 
@@ -87,7 +87,7 @@ static uint64_t promised(const struct room_view *view, const struct room *room, 
 		const struct who run = { .uid = &place->uid, .job = place->job };
 		const struct queue_ask *ask = queue_asks_for(place, room->uuid);
 
-		if (!place->admitted || is_ours(view, place) || (who->uid && place->uid != *who->uid) ||
+		if (!place->admitted || room_is_ours(view, place) || (who->uid && place->uid != *who->uid) ||
 			(who->gid && !admin_is_member(place->uid, *who->gid)))
 			continue;
 		if (place->problem[0])

@@ -49,4 +49,7 @@ void room_view_close(struct room_view *view);
 
 void room_find(const struct room_view *view, struct room rooms[SLOT_DEVICES]);
 
+/* Was it promised to our run, or to one that ours is part of? */
+bool room_is_ours(const struct room_view *view, const struct queue_place *place);
+
 #endif

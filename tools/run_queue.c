@@ -140,9 +140,27 @@ static bool is_before_us(const struct waiting *w, const struct queue_place *plac
 		queue_order(place, &w->ticket) < 0;
 }
 
+/* Was it promised to a run that we are part of? Those who wait for that one's end come after us. */
+static bool is_promised(const struct waiting *w, const uint8_t uuid[16])
+{
+	const struct queue_ask *ask = queue_asks_for(&w->ticket, uuid);
+
+	for (size_t i = w->view.queue.waiting; i < w->view.queue.count; i++) {
+		const struct queue_place *place = &w->view.queue.places[i];
+		const struct queue_ask *held = place->problem[0] ? NULL : queue_asks_for(place, uuid);
+
+		if (ask && held && place->admitted && room_is_ours(&w->view, place) &&
+			strcmp(place->name, w->run->promise.place.name) != 0 && held->bytes >= ask->bytes)
+			return true;
+	}
+	return false;
+}
+
 /* Does somebody before us want this GPU? */
 static bool is_wanted(const struct waiting *w, const uint8_t uuid[16])
 {
+	if (is_promised(w, uuid))
+		return false;
 	for (size_t i = 0; i < w->view.queue.waiting; i++)
 		if (is_before_us(w, &w->view.queue.places[i]) &&
 			queue_asks_for(&w->view.queue.places[i], uuid))

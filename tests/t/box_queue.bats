@@ -169,6 +169,16 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 	ends $pid 0
 	"$cuward" run -q --sim --wait=5s -m 10G -- "$cuward" run -q --sim --wait=5s -m 10G -- \
 		"$play" init device 0 alloc 10G
+	# And is not behind those who wait for that one's end.
+	rm -f end in
+	run_in_background -q --wait -m 10G -- sh -c "touch in; while [ ! -e end ]; do sleep 0.05; done
+		'$cuward' run -q --sim --wait=60s -m 10G -- '$play' init device 0 alloc 10G"
+	outer=$pid
+	soon test -e in
+	waits behind
+	touch end
+	ends $outer 0
+	ends $pid 0
 	# A run that was killed promises nothing, though its command goes on; what that holds counts.
 	full 10G
 	kill -9 $holder
