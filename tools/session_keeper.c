@@ -162,6 +162,24 @@ static bool child_ready(struct keeper *keeper, struct child *child)
 	return keeper->report.good;
 }
 
+/*
+ * Whom LTTng did not take at first, because the machine was too busy then, it may never take: a fresh
+ * process begins again. One that cannot load the provider says so at once, each time.
+ */
+static bool warmer_ready(struct keeper *keeper)
+{
+	for (int i = 0; i < WARMERS; i++) {
+		child_end(&keeper->warmer, SIGKILL, 0);
+		if (!child_start(&keeper->warmer, keeper->plan, false, warmer_main))
+			return false;
+		if (child_ready(keeper, &keeper->warmer))
+			return true;
+		if (talk_ended(keeper->plan->talk, 0))
+			return false;
+	}
+	return false;
+}
+
 static bool keeper_start(struct keeper *keeper)
 {
 	const struct session_plan *plan = keeper->plan;
@@ -171,11 +189,10 @@ static bool keeper_start(struct keeper *keeper)
 		return false;
 	if (!child_ready(keeper, &keeper->control))
 		return false;
-	if (!child_start(&keeper->warmer, plan, false, warmer_main) ||
-		!child_start(&keeper->emitter, plan, false, emitter_main))
+	if (!child_start(&keeper->emitter, plan, false, emitter_main))
 		return false;
 	close(plan->events);
-	if (!child_ready(keeper, &keeper->warmer))
+	if (!warmer_ready(keeper))
 		return false;
 	shutdown(keeper->warmer.talk, SHUT_WR); /* it may end, now that nothing waits for LTTng */
 	return true;

@@ -46,7 +46,7 @@ struct session_report {
 	struct session_result result; /* of a stop; result.warning is why where good is false */
 };
 
-enum { READY_SECONDS = 20, STOP_SECONDS = 5, ASK_SECONDS = 3 };
+enum { READY_SECONDS = 20, STOP_SECONDS = 5, ASK_SECONDS = 3, WARMERS = 3 };
 
 /* ---- session_talk.c ---- */
 

@@ -141,9 +141,9 @@ void wire_take(const char *message, size_t bytes)
 /* ---- the processes ---- */
 
 /* The session may still be in the making when the provider has registered with the daemon. */
-static void register_with_daemon(const struct session_plan *plan, int talk)
+static void register_with_daemon(const struct session_plan *plan, int talk, int seconds)
 {
-	int64_t deadline = clock_ms() + READY_SECONDS * 1000;
+	int64_t deadline = clock_ms() + seconds * 1000;
 	char why[256] = "";
 
 	plan_environment(plan);
@@ -163,8 +163,7 @@ static void register_with_daemon(const struct session_plan *plan, int talk)
  */
 void warmer_main(const struct session_plan *plan, int talk)
 {
-	close(plan->events);
-	register_with_daemon(plan, talk);
+	register_with_daemon(plan, talk, READY_SECONDS / WARMERS);
 	while (!talk_ended(talk, 60000))
 		;
 	_exit(0);
@@ -175,7 +174,7 @@ void emitter_main(const struct session_plan *plan, int talk)
 	static char message[WIRE_BYTES_MAX + 1];
 	ssize_t bytes;
 
-	register_with_daemon(plan, talk);
+	register_with_daemon(plan, talk, READY_SECONDS);
 	while ((bytes = recv(plan->events, message, WIRE_BYTES_MAX, 0)) > 0) {
 		message[bytes] = 0;
 		wire_take(message, bytes);
