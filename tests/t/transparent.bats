@@ -102,6 +102,45 @@ everybody() { # PRELOAD
 	asks 0 "" valgrind -q --error-exitcode=9 true
 }
 
+# In a search for leaks memcheck would look through all that the simulated driver keeps for GPUs.
+memcheck() { valgrind -q --error-exitcode=9 --leak-check=no "$@" 2>&1; }
+
+@test "whole CUDA programs under Valgrind: the same answers and books, without a complaint" {
+	"$CC" --version | grep -qi clang && skip "valgrind cannot read what this compiler writes"
+	books='.processes[0] | [.devices, .memory, .objects, .findings, .calls]'
+	cat >addresses.c <<-'END'
+	#include <cuda.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	int main(void)
+	{
+		CUcontext context;
+		CUdeviceptr pointers[8];
+		int uninitialised = malloc(1) == NULL;
+
+		cuInit(0);
+		cuDevicePrimaryCtxRetain(&context, 0);
+		cuCtxSetCurrent(context);
+		for (int i = 0; i < 8; i++)
+			printf("%d %d", i, cuMemAlloc(&pointers[i], 1000ul << 2 * i)), printf(" %#llx\n", pointers[i] - pointers[0]);
+		for (int i = 0; i < 8; i += 2)
+			cuMemFree(pointers[i]);
+		return uninitialised;
+	}
+	END
+	"$CC" -g -isystem "$("$TOP/tests/cuda_headers.sh")" -o addresses addresses.c -L"$B/sim" -lcuda
+	for program in ./addresses "$apps/train"; do
+		memcheck "$program" >bare
+		LD_PRELOAD=$shim CUWARD_REPORT=$PWD/natively.json "$program" >natively
+		LD_PRELOAD=$shim CUWARD_REPORT=$PWD/checked.json memcheck "$program" >checked
+		diff bare checked
+		diff natively checked
+		diff <(jq "$books" natively.json) <(jq "$books" checked.json)
+		[ "$(wc -l <checked)" -ge 4 ]
+	done
+	[ "$(jq '.processes[0].memory.device | [.allocs, .frees] | add' checked.json)" -gt 10 ]
+}
+
 # driven PRELOAD COMMAND...: a CUDA program with the others in the process; the limit holds.
 driven() {
 	LD_PRELOAD=$1 CUWARD_MEMORY=8M CUWARD_REPORT=$PWD/d.json "${@:2}" >said 2>&1 || { echo "$1"; cat said; false; }
