@@ -32,7 +32,7 @@ run_in_background() {
 full() {
 	rm -f end said
 	run_in_background -q --wait -m "$1" -g "${2:-0}" -- "$play" init device 0 alloc "$1" say held \
-		sh 'while [ ! -e end ]; do sleep 0.02; done' freeall >said
+		sh 'while [ -e said ] && [ ! -e end ]; do sleep 0.02; done' freeall >said
 	soon grep -q held said
 	holder=$pid
 }
@@ -158,7 +158,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 }
 
 @test "who was let in keeps his promise until his run ends, used or not" {
-	run_in_background -q --wait -m 10G -- sh -c 'touch in; while [ ! -e end ]; do sleep 0.05; done'
+	run_in_background -q --wait -m 10G -- sh -c 'touch in; while [ -e in ] && [ ! -e end ]; do sleep 0.05; done'
 	soon test -e in
 	"$cuward" fit --json 7G >out && false
 	told '.gpus[0] | [.room_bytes, .promised_bytes, .bound_by, .fits]' "[$((6 * GiB)),$((10 * GiB)),\"promised\",false]"
@@ -171,7 +171,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 		"$play" init device 0 alloc 10G
 	# And is not behind those who wait for that one's end.
 	rm -f end in
-	run_in_background -q --wait -m 10G -- sh -c "touch in; while [ ! -e end ]; do sleep 0.05; done
+	run_in_background -q --wait -m 10G -- sh -c "touch in; while [ -e in ] && [ ! -e end ]; do sleep 0.05; done
 		'$cuward' run -q --sim --wait=60s -m 10G -- '$play' init device 0 alloc 10G"
 	outer=$pid
 	soon test -e in
@@ -206,12 +206,12 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 
 @test "auto: the GPU with most room, by its UUID; and another one each" {
 	export CUWARD_SIM_DEVICES=2
-	run_in_background -q --wait -g auto -m 10G -- sh -c 'echo $CUDA_VISIBLE_DEVICES >one; while [ ! -e end ]; do sleep 0.05; done'
+	run_in_background -q --wait -g auto -m 10G -- sh -c 'echo $CUDA_VISIBLE_DEVICES >one; while [ -e one ] && [ ! -e end ]; do sleep 0.05; done'
 	a=$pid
 	soon test -s one
 	[ "$(cat one)" = $first ]
 	[ "$("$cuward" run -q --sim -g auto -- sh -c 'echo $CUDA_VISIBLE_DEVICES')" = $second ]
-	run_in_background -q --wait -g auto -m 10G -- sh -c 'echo $CUDA_VISIBLE_DEVICES >two; while [ ! -e end ]; do sleep 0.05; done'
+	run_in_background -q --wait -g auto -m 10G -- sh -c 'echo $CUDA_VISIBLE_DEVICES >two; while [ -e two ] && [ ! -e end ]; do sleep 0.05; done'
 	soon test -s two
 	[ "$(cat two)" = $second ]
 	# Neither has room for that; one that asks for less of any is behind, and not on the GPU he waits for.
