@@ -260,10 +260,20 @@ void box_close(struct box *box)
 
 /* ---- questions ---- */
 
+pid_t box_pid(const char *text)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	return *text >= '0' && *text <= '9' && !*end && value <= INT32_MAX ? (pid_t)value : 0;
+}
+
 struct box_process *box_find(const struct box *box, pid_t pid)
 {
 	struct box_process *found = NULL;
 
+	if (pid == 0)
+		return NULL;
 	for (size_t i = 0; i < box->count; i++) {
 		struct box_process *process = &box->processes[i];
 

@@ -96,6 +96,8 @@ void box_look(struct box *box);
 void box_add_others(struct box *box);
 void box_close(struct box *box);
 
+/* The number that is a pid; 0, which nobody has, where it is none. */
+pid_t box_pid(const char *text);
 /* The living process with this pid, as we see it or, where that is not known, as it sees itself. */
 struct box_process *box_find(const struct box *box, pid_t pid);
 /* The process with this pid that is not under cuward. */

@@ -76,7 +76,8 @@ static void print_batch(const struct advice *a)
 			a->limit_bytes < a->total_bytes ? "the limit" : "the GPU", a->batch_max,
 			a->batch_largest_seen);
 	} else if (a->batches < 2) {
-		printf("  batch    not known: run it with two sizes, each with --label batch=SIZE\n");
+		printf("  batch    not known: run it with two sizes, each with --label batch=SIZE and "
+			"nothing refused\n");
 	} else {
 		printf("  batch    the peaks do not grow in proportion to the batch\n");
 	}

@@ -23,7 +23,7 @@ struct order {
 	struct export_order what;
 	const char *file, *address;
 	uint64_t every_ns;
-	bool once;
+	bool once, every_given;
 };
 
 static unsigned number(const struct argp_state *state, const char *text)
@@ -47,6 +47,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case 'N': order->what.nvml = true; return 0;
 	case 'p': order->what.processes_max = number(state, argument); return 0;
 	case 'e':
+		order->every_given = true;
 		if (!policy_duration(argument, &order->every_ns) || order->every_ns < 1000000000)
 			argp_error(state, "'%s' is no time from 1s on, as in 90s, 10m, 2h", argument);
 		return 0;
@@ -54,6 +55,10 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (order->address && (order->once || order->file))
 			argp_error(state, "--listen is for itself: no --once, no --textfile");
+		if (order->address && !*order->address)
+			argp_error(state, "--listen: where? PORT, or HOST:PORT");
+		if (order->every_given && !order->file)
+			argp_error(state, "--every is for --textfile");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}

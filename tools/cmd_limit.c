@@ -57,14 +57,6 @@ static bool is_number(const char *text)
 	return *text && text[strspn(text, "0123456789")] == '\0';
 }
 
-/* 0, which nobody has, for a number that no pid can be. */
-static pid_t pid_of(const char *text)
-{
-	unsigned long value = strtoul(text, NULL, 10);
-
-	return value <= INT32_MAX ? (pid_t)value : 0;
-}
-
 /* ---- whom it is about ---- */
 
 struct targets {
@@ -106,7 +98,7 @@ static bool is_meant(const struct targets *targets, const struct box *box,
 	const struct box_process *process, const char *name, bool exactly)
 {
 	switch (targets->scope) {
-	case LIVE_PROCESS: return process == box_find(box, pid_of(name));
+	case LIVE_PROCESS: return process == box_find(box, box_pid(name));
 	case LIVE_USER: return process->owner != OWNER_DEAD && process->uid == targets->uid;
 	default: return process->owner != OWNER_DEAD && box_in_job(process, name) &&
 		(!exactly || is_bound_by(process, name));

@@ -48,6 +48,10 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case 'N': order->alone = true; return 0;
 	case 'o':
 		order->chosen = true;
+		if (strcmp(argument, "help") == 0) {
+			printf("%s\n", ps_column_names());
+			exit(fflush(stdout) == 0 ? EXIT_FINE : EXIT_FOUND);
+		}
 		if (!ps_choose(&order->choice, argument, name))
 			argp_error(state, "-o %s: no column '%s'; there are %s", argument, name, ps_column_names());
 		return 0;

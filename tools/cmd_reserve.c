@@ -97,7 +97,7 @@ static int find_whose(struct reserve *reserve, const struct order *order)
 	if (!order->whose)
 		return EXIT_FINE;
 	if (common < 0)
-		return fail(EXIT_NO_PERMISSION, geteuid() == 0 ?
+		return fail(geteuid() == 0 ? EXIT_UNAVAILABLE : EXIT_NO_PERMISSION, geteuid() == 0 ?
 			"for others something can be kept only where all users meet, in " CUWARD_RUNDIR
 			", which is not there: see `cuward doctor`" :
 			"for others only root can keep something; without a name it holds back your own runs");
@@ -142,7 +142,8 @@ int cmd_reserve(int argc, char **argv)
 			"leave it. Prints the id by which cuward release ends it.\v"
 			"Root keeps it from all users but those named, where the administrator made " CUWARD_RUNDIR
 			"; anybody else only from his own runs. It outlives this command, not its time.\n"
-			"Exit status: 0, 1 it could not be made, 2 usage, 3 there is no GPU, 4 no permission." };
+			"Exit status: 0, 1 it could not be made, 2 usage, 3 there is no GPU or no "
+			CUWARD_RUNDIR ", 4 no permission." };
 	struct order order = { 0 };
 
 	setlocale(LC_CTYPE, "");

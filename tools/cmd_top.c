@@ -34,13 +34,15 @@ struct order {
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
 	struct order *order = state->input;
+	unsigned long frames;
 	char *end;
 
 	switch (key) {
 	case 'b': order->batch = true; return 0;
 	case 'n':
-		order->frames = (unsigned)strtoul(argument, &end, 10);
-		if (argument[0] < '1' || argument[0] > '9' || *end)
+		frames = strtoul(argument, &end, 10);
+		order->frames = (unsigned)frames;
+		if (argument[0] < '1' || argument[0] > '9' || *end || frames > UINT32_MAX)
 			argp_error(state, "'%s' is no number of tables", argument);
 		return 0;
 	case 'd':

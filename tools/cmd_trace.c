@@ -160,6 +160,8 @@ static int name_output(char dir[PATH_MAX], const char *asked)
 	struct report_writer writer = { .pid = (uint32_t)getpid(), .start_ns = realtime_ns() };
 	char name[PATH_MAX], here[PATH_MAX] = "";
 
+	if (asked && !*asked)
+		return fail(EXIT_USAGE, "start", "-o '': no such name for a folder");
 	if (asked && session_is_remote(asked)) {
 		snprintf(dir, PATH_MAX, "%s", asked);
 		return strchr(dir, '\n') ? fail(EXIT_USAGE, "-o", "no such place") : 0;

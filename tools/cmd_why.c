@@ -74,7 +74,7 @@ static bool wants_process(const struct order *order, const struct box *box,
 	if (!order->what)
 		return true;
 	if (is_number(order->what))
-		return process == box_find(box, (pid_t)strtol(order->what, NULL, 10));
+		return process == box_find(box, box_pid(order->what));
 	for (size_t i = 0; i < process->hold_count; i++)
 		if (wants_gpu(order, &box->gpus[process->holds[i].gpu]))
 			return true;
@@ -84,7 +84,7 @@ static bool wants_process(const struct order *order, const struct box *box,
 static bool wants_other(const struct order *order, const struct box *box, const struct box_other *other)
 {
 	if (order->what && is_number(order->what))
-		return other->pid == (pid_t)strtol(order->what, NULL, 10);
+		return other->pid == box_pid(order->what);
 	return wants_gpu(order, &box->gpus[other->gpu]);
 }
 

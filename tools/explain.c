@@ -134,7 +134,7 @@ const struct explain_page explain_pages[] = {
 		"gdb -p PID shows where; compute-sanitizer or cuda-gdb what the kernel does." },
 	{ "stopped", "why",
 		"A signal stopped the process; --on-limit pause does so at a refusal.\n"
-		"kill -CONT PID lets it go on, and it tries again." },
+		"cuward resume PID lets it go on, and it tries again." },
 	{ "growing", "why",
 		"What the process holds rose again and again while we looked, and never fell.\n"
 		"At the start that is usual. Later: run it with --leak growth." },

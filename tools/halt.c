@@ -156,7 +156,7 @@ static unsigned change_all(struct order *order)
 	for (size_t i = 0; i < box.count; i++) {
 		const struct box_process *process = &box.processes[i];
 		bool fits = is_number(order->what) ?
-			process == box_find(&box, (pid_t)strtol(order->what, NULL, 10)) :
+			process == box_find(&box, box_pid(order->what)) :
 			process->owner == OWNER_ALIVE && box_in_job(process, order->what);
 
 		order->found += fits;

@@ -52,7 +52,9 @@ json_t *ps_refusals_json(const struct box *box, const struct box_process *proces
 const char *ps_amount(uint64_t bytes);
 /* What it waits for, in words; empty for nothing. Good until the next call. */
 const char *ps_waits(const struct box *box, const struct box_process *process);
-/* How long ago it last did something: "now", "12.3 s", "unknown". */
+/* How long ago that was, in whole seconds. */
+const char *ps_age(const struct box *box, uint64_t then_ns);
+/* How long ago it last did something: "now", "12.0 s", "unknown". */
 const char *ps_activity(const struct box *box, const struct box_process *process);
 /* Its pid, marked where it is that of another namespace. */
 const char *ps_pid(const struct box_process *process);

@@ -80,8 +80,7 @@ static const char *since(const struct ps_row *row)
 
 	if (row->other && !row->other->known)
 		return "unknown";
-	return format_ns(start < row->box->now_ns ?
-		(row->box->now_ns - start) / 1000000000 * 1000000000 : 0);
+	return ps_age(row->box, start);
 }
 
 static const char *active(const struct ps_row *row)

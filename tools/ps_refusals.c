@@ -60,8 +60,7 @@ static void print_holders(FILE *out, const struct box *box, const struct ledger_
 			fputs("itself, ", out);
 		put_safe(out, command[0] ? command : "one call site of its own", 40);
 		if (holder->since_ns && holder->since_ns < box->now_ns)
-			fprintf(out, ", for %s by now", format_ns((box->now_ns - holder->since_ns) / 1000000000 *
-				1000000000));
+			fprintf(out, ", for %s by now", ps_age(box, holder->since_ns));
 		fputc('\n', out);
 	}
 }

@@ -23,14 +23,20 @@ const char *ps_pid(const struct box_process *process)
 	return text;
 }
 
+const char *ps_age(const struct box *box, uint64_t then_ns)
+{
+	uint64_t seconds = then_ns < box->now_ns ? (box->now_ns - then_ns) / 1000000000 : 0;
+
+	return seconds ? format_ns(seconds * 1000000000) : "< 1 s";
+}
+
 const char *ps_activity(const struct box *box, const struct box_process *process)
 {
 	if (process->busy)
 		return "now";
 	if (!process->activity_ns)
 		return "unknown";
-	return format_ns(process->activity_ns < box->now_ns ?
-		(box->now_ns - process->activity_ns) / 1000000000 * 1000000000 : 0);
+	return ps_age(box, process->activity_ns);
 }
 
 const char *ps_waits(const struct box *box, const struct box_process *process)

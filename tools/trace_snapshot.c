@@ -121,7 +121,7 @@ static int ask(struct recorder *recorder, const char *name)
 static const struct box_process *find_process(const struct box *box, const char *name)
 {
 	if (name[strspn(name, "0123456789")] == '\0')
-		return box_find(box, (pid_t)strtol(name, NULL, 10));
+		return box_find(box, box_pid(name));
 	for (size_t i = 0; i < box->count; i++)
 		if (box->processes[i].owner != OWNER_DEAD && box_in_job(&box->processes[i], name))
 			return &box->processes[i];

@@ -113,7 +113,7 @@ static void tell_kin(const struct telling *t)
 	if (!proc_state(t->process->pid, &proc))
 		return;
 	if (proc.stopped)
-		say(t, WHY_STOPPED, "its state is %c; `kill -CONT %d` lets it go on", proc.letter,
+		say(t, WHY_STOPPED, "its state is %c; `cuward resume %d` lets it go on", proc.letter,
 			t->process->pid);
 	/* What it called its parent is a pid of its own namespace. */
 	if (who->pid_ns == ledger_own_pid_ns() && who->ppid && proc.parent != who->ppid)

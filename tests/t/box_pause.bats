@@ -73,7 +73,9 @@ runs() { [ "$(state $1)" != T ]; }
 	sleep 600 3>&- &
 	bystander=$!
 	started+=($bystander)
-	for wrong in $bystander play sleep nojob; do
+	holder init device 0 alloc 1M say held sleep 600000
+	# A number that would be this process in 32 bits is not its pid.
+	for wrong in $bystander play sleep nojob 0 $((pid + (1 << 32))); do
 		run "$cuward" pause $wrong
 		[ "$status" -eq 1 ]
 		[[ "$output" == *"uses CUDA under cuward; nobody is meant by name" ]]
@@ -83,6 +85,7 @@ runs() { [ "$(state $1)" != T ]; }
 		[ "$status" -eq 2 ]
 	done
 	runs $bystander
+	runs $pid
 	# The slot of a living process, with the pid of another one.
 	holder init device 0 alloc 3M say held sleep 600000
 	python3 - state/slots.* $pid $bystander <<-'X'

@@ -243,11 +243,17 @@ poke() {
 	[ "$(head -1 out | tr -s ' ')" = "JOB PID USED LIMIT LABELS UID UUID" ]
 	[ "$(tail -n +2 out | tr -s ' ')" = "one $pid 3.00 MiB 8.00 MiB process team=red $(id -u) GPU-51000000-0000-4000-8000-000000000000" ]
 	[ "$("$cuward" ps -o pid,user,gpu,used,limit,overhead,since,active,waits,command | head -1)" = "$("$cuward" ps | head -1)" ]
+	# Whole seconds, of which there are none at first.
+	holder init device 0 alloc 1M say held sleep 600000
+	[[ "$("$cuward" ps -o since | tail -1)" =~ ^("< 1 s"|[0-9.]+" s"|[0-9]+" m ".*)$ ]]
 	for wrong in '-o nothing' '-o pid,' '-o pid --json' '-o pid --csv' '-o pid --by user'; do
 		run "$cuward" ps $wrong
 		[ "$status" -eq 2 ]
 	done
-	[[ "$("$cuward" ps -o help 2>&1 || true)" == *"there are pid, user, gpu, used,"* ]]
+	run "$cuward" ps -o help
+	[ "$status" -eq 0 ]
+	[[ "$output" == "pid, user, gpu, used, "* ]]
+	[[ "$("$cuward" ps -o nothing 2>&1 || true)" == *"there are pid, user, gpu, used,"* ]]
 }
 
 @test "one process: what was refused, under which limit, who held it, what to do" {
@@ -266,7 +272,7 @@ poke() {
 	cat out
 	[ "$(grep -c ' play$' out)" -eq 1 ]
 	grep -Eq '^refused [12] times?, last [0-9.]+ m?s ago: cuMemAlloc_v2 of 5\.00 MiB on GPU-51000000; the job limit is 10\.0 MiB, and 7\.00 MiB were used$' out
-	grep -Eq "^    6\.00 MiB: process $first, play, for [0-9.]+ (s|ns) by now\$" out
+	grep -Eq "^    6\.00 MiB: process $first, play, for (< 1|[0-9.]+) s by now\$" out
 	grep -q '^    cuward limit set JOB SIZE gives its job more' out
 	ps_json $first
 	told '.processes[0].refusals' '[]'

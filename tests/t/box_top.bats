@@ -109,7 +109,7 @@ teardown() { box_teardown; }
 @test "what cannot be asked" {
 	run "$cuward" top </dev/null
 	[ "$status" -eq 2 ]
-	for wrong in '-n 0' '-n x' '-d 0' '-s size' extra; do
+	for wrong in '-n 0' '-n x' '-n 4294967296' '-d 0' '-s size' extra; do
 		run "$cuward" top --batch $wrong
 		[ "$status" -eq 2 ]
 	done

@@ -108,7 +108,7 @@ evidence() {
 	kill -STOP $pid
 	stopped() { why 1 --for 0.1s && verdicts '["quiet","stopped"]'; }
 	eventually stopped
-	evidence stopped "^its state is T; .kill -CONT $pid. lets it go on\$"
+	evidence stopped "^its state is T; .cuward resume $pid. lets it go on\$"
 	kill -CONT $pid
 	why 0 --for 1s
 	verdicts '["busy"]'

@@ -221,10 +221,12 @@ ask() {
 }
 
 @test "what cannot be asked" {
-	for wrong in '--processes many' '--every 0.1s' '--listen 0 --once' '--listen 0 --textfile x' extra; do
+	for wrong in '--processes many' '--every 0.1s' '--every 20s' '--listen 0 --once' '--listen 0 --textfile x' extra; do
 		run "$cuward" export $wrong
 		[ "$status" -eq 2 ]
 	done
+	run timeout 20 "$cuward" export --listen ''
+	[ "$status" -eq 2 ]
 	for wrong in 203.0.113.1:80 127.0.0.1:65536 127.0.0.1:x; do
 		run timeout 60 "$cuward" export --listen "$wrong"
 		[ "$status" -eq 3 ]

@@ -225,6 +225,8 @@ live_at_end() {
 	told '[.kernels[].name] | sort' '["child","killed","preloaded"]'
 	run -0 cuward trace status
 	[ "$output" = "no trace is on" ]
+	run -2 cuward trace start -o ''
+	[[ $output == *"no such name for a folder" ]]
 	run -1 cuward trace stop
 	[ "$output" = "cuward: trace stop: no trace is on" ]
 }
