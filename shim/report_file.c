@@ -101,15 +101,17 @@ int report_file_name(char name[PATH_MAX], const char *pattern, const struct repo
 
 static bool write_all(struct report_out *out, const char *bytes, size_t count)
 {
-	const struct report_file *file = out->user;
+	struct report_file *file = out->user;
 
 	while (count > 0) {
 		ssize_t written = write(file->fd, bytes, count);
 
 		if (written < 0 && errno == EINTR)
 			continue;
-		if (written <= 0)
+		if (written <= 0) {
+			file->error = written < 0 ? errno : EIO;
 			return false;
+		}
 		bytes += written;
 		count -= (size_t)written;
 	}
@@ -184,6 +186,7 @@ int report_file_open(struct report_file *file, const char *name)
 	file->out.user = file;
 	file->out.used = 0;
 	file->out.failed = false;
+	file->error = 0;
 	file->temporary[0] = 0;
 	if (strlen(name) >= PATH_MAX)
 		return -ENAMETOOLONG;
@@ -245,7 +248,7 @@ static int place(struct report_file *file, uint32_t pid)
 
 int report_file_close(struct report_file *file, uint32_t pid)
 {
-	int error = report_finish(&file->out) ? 0 : -EIO;
+	int error = report_finish(&file->out) ? 0 : file->error ? -file->error : -EIO;
 
 	if (close(file->fd) != 0 && !error)
 		error = -errno;

@@ -26,6 +26,7 @@ struct report_file {
 	char name[PATH_MAX];   /* where it will be, and after the close where it is */
 	char temporary[PATH_MAX];
 	int fd;
+	int error; /* of the write that failed, 0 none */
 };
 
 /* Begin a report. 0 or -errno. A terminal, pipe or device of that name is written directly. */

@@ -43,9 +43,14 @@ int box_trace_keep(const char *folder, char *why, size_t why_bytes)
 		snprintf(why, why_bytes, "%s: %s", path, strerror(errno));
 		return -1;
 	}
-	if (fcntl(fd, F_SETLK, &whole) == 0 && ftruncate(fd, 0) == 0)
-		return fd;
-	snprintf(why, why_bytes, "a trace is on already; `cuward trace status` shows it");
+	if (fcntl(fd, F_SETLK, &whole) != 0) {
+		snprintf(why, why_bytes, "a trace is on already; `cuward trace status` shows it");
+	} else if (ftruncate(fd, 0) == 0 && pwrite(fd, "\n", 1, 0) == 1) {
+		return fd; /* there is room for the rest, too */
+	} else {
+		snprintf(why, why_bytes, "%s: %s", path, strerror(errno));
+		unlink(path);
+	}
 	close(fd);
 	return -1;
 }

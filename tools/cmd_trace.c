@@ -284,7 +284,8 @@ static int start(struct order *order)
 static bool await_end(int file, struct box_trace *trace)
 {
 	for (unsigned waited = 0; waited < END_MS; waited += 10) {
-		if (!box_trace_read(file, trace) || !trace->keeper)
+		box_trace_read(file, trace);
+		if (!trace->keeper)
 			return trace->ended;
 		nap(10);
 	}
@@ -293,10 +294,10 @@ static bool await_end(int file, struct box_trace *trace)
 
 static int stop(struct order *order)
 {
-	struct box_trace trace;
+	struct box_trace trace = { 0 };
 	int file = box_trace_open(order->folder);
 	bool known = file >= 0 && box_trace_read(file, &trace);
-	bool kept = known && trace.keeper > 0;
+	bool kept = trace.keeper > 0;
 
 	if (kept && kill(trace.keeper, SIGTERM) != 0)
 		return fail(errno == EPERM ? EXIT_NO_PERMISSION : EXIT_FOUND, "stop", strerror(errno));

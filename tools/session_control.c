@@ -359,6 +359,15 @@ static bool control_drain(const struct session_plan *plan)
 	return true;
 }
 
+/* LTTng does not tell that the disk was full. */
+static bool is_full(const char *folder)
+{
+	struct statvfs disk;
+
+	return statvfs(folder, &disk) == 0 &&
+		(geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize < 4096;
+}
+
 static uint64_t control_lost(struct lttng_handle *handle)
 {
 	struct lttng_channel *list = NULL;
@@ -404,6 +413,11 @@ static void control_stop(const struct session_plan *plan, struct lttng_handle *h
 		snprintf(report.result.warning, sizeof(report.result.warning),
 			"some trace buffers could not be read; a process may have been killed "
 			"while it wrote an event");
+	if (!session_is_remote(plan->trace_dir) && is_full(plan->trace_dir)) {
+		report.result.complete = false;
+		snprintf(report.result.warning, sizeof(report.result.warning),
+			"no room is left on the disk of the trace: what did not fit is missing");
+	}
 	ctl.lttng_destroy_session_no_wait(plan->name);
 	talk_send(talk, &report);
 }

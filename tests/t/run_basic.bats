@@ -339,6 +339,7 @@ program() { # NAME: a C program from stdin
 	[ "$(jq -r .schema r.json)" = 1 ]
 	expect 125 "cannot write the report no/such/r.json" cuward run --report no/such/r.json true
 	expect 3 "cannot write the report" cuward run --report no/such/r.json sh -c 'exit 3'
+	expect 125 "cannot write the report /dev/full: No space left on device" cuward run --report /dev/full true
 	cuward run --report %p-%t-%h-%u-%%.json true
 	ls | grep -qxE "[0-9]+-[0-9]{8}T[0-9]{6}Z-$(uname -n)-$(id -un)-%\.json"
 	cuward run -q --report /dev/fd/7 true 7>piped

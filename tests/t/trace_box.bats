@@ -276,6 +276,24 @@ live_at_end() {
 	told '[.kernels[].name]' '["again"]'
 }
 
+@test "a full folder of state: no trace begins that could not be ended" {
+	[ "$(id -u)" = 0 ] || skip "mounting needs root"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	mkdir "$home/state"
+	cat >script <<-'X'
+		mount -t tmpfs -o size=64k,mode=700,uid=65534 none "$home/state"
+		head -c 99999 /dev/zero >"$home/state/fill" 2>/dev/null || true
+		status=0
+		cuward trace start -o out || status=$?
+		[ $status = 3 ] && [ ! -e "$home/state/trace" ] && [ ! -e out ] || exit 1
+		rm "$home/state/fill"
+		cuward trace start -o out && cuward trace stop
+	X
+	export -f cuward as_user
+	run -0 unshare -m bash script 3>&-
+	[[ $output == *"cuward: trace start: $home/state/trace: No space left on device"* ]]
+}
+
 @test "a session daemon that stands still holds nobody up" {
 	run -0 cuward trace start -o out
 	for pid in $(ours); do

@@ -208,6 +208,17 @@ outside() {
 	[[ $output =~ ^"ready: needs "[0-9]+" KiB of shared memory, and /dev/shm has 32 KiB free"$ ]]
 }
 
+@test "session: a full disk is told, for LTTng does not" {
+	[ "$(id -u)" = 0 ] || skip "mounting needs root"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	mkdir -p "$trace"
+	unshare -m sh -c "mount -t tmpfs -o size=64k none '$trace' && { head -c 99999 /dev/zero >'$trace/fill'
+		exec '$BATS_FILE_TMPDIR/session' '$trace' '$B' '$BATS_FILE_TMPDIR/emit' '$B' 100; }" 3>&- \
+		2>"$BATS_TEST_TMPDIR/log" >/dev/null
+	log_has ' complete=0 warning=no room is left on the disk of the trace: what did not fit is missing$'
+	nothing_left "$BATS_TEST_TMPDIR/log"
+}
+
 @test "session: twelve at once do not disturb each other" {
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
 		session "$trace$i" "$B" "$BATS_FILE_TMPDIR/emit" "$B" 50 2>>"$BATS_TEST_TMPDIR/log" \
