@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <grp.h>
+#include <locale.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 
 #include "admin_dir.h"
 #include "cuward.h"
+#include "format.h"
 #include "ledger_peek.h"
 #include "queue.h"
 #include "run.h"
@@ -29,6 +31,15 @@ struct cleaned {
 	unsigned slots, ledgers;
 	bool refused;
 };
+
+/* Folders of others have names of others' choice. */
+static void refuse(struct cleaned *cleaned, const char *path, const char *why)
+{
+	fputs("cuward: ", stderr);
+	put_safe(stderr, path, 0);
+	fprintf(stderr, "%s\n", why);
+	cleaned->refused = true;
+}
 
 static bool lock_range(int fd, uint64_t offset, uint64_t bytes)
 {
@@ -99,8 +110,7 @@ static void clean_slots(const char *path, const char *const *folders, struct cle
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	snprintf(why, sizeof(why), "%s: %s", path, fd < 0 ? strerror(errno) : "its lock is not to be had");
 	if (fd < 0 || !lock_header(fd) || !slots_file_open(&file, path, why, sizeof(why))) {
-		fprintf(stderr, "cuward: %s\n", why);
-		cleaned->refused = true;
+		refuse(cleaned, why, "");
 		if (fd >= 0)
 			close(fd);
 		return;
@@ -122,8 +132,7 @@ static void clean_folder(const char *folder, struct cleaned *cleaned)
 	if (access(folder, F_OK) != 0)
 		return;
 	if (!is_own_folder(folder)) {
-		fprintf(stderr, "cuward: %s is no folder of yours\n", folder);
-		cleaned->refused = true;
+		refuse(cleaned, folder, " is no folder of yours");
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/slots.%u", folder, geteuid());
@@ -155,7 +164,8 @@ static void clean_common(const char *folder, struct cleaned *cleaned)
 
 static int tell(const char *folder, const struct cleaned *cleaned)
 {
-	printf("%s: %u slot%s and %u ledger%s of the dead removed\n", folder, cleaned->slots,
+	put_safe(stdout, folder, 0);
+	printf(": %u slot%s and %u ledger%s of the dead removed\n", cleaned->slots,
 		cleaned->slots == 1 ? "" : "s", cleaned->ledgers, cleaned->ledgers == 1 ? "" : "s");
 	return cleaned->refused ? EXIT_FOUND : EXIT_FINE;
 }
@@ -256,6 +266,7 @@ int cmd_clean(int argc, char **argv)
 	const char *why;
 	bool all = false;
 
+	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&parser, argc, argv, 0, NULL, &all);
 	if (all)

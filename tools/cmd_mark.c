@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cuward.h"
+#include "format.h"
 #include "ledger_read.h"
 #include "state.h"
 
@@ -25,7 +26,9 @@ struct order {
 
 static int fail(int status, const char *what, const char *why)
 {
-	fprintf(stderr, "cuward: %s: %s\n", what, why);
+	fputs("cuward: ", stderr);
+	put_safe(stderr, what, 0);
+	fprintf(stderr, ": %s\n", why);
 	return status;
 }
 

@@ -148,6 +148,8 @@ static int make_folder(const char *folder)
 
 	if (mkdir(folder, 0700) == 0)
 		chmod(folder, 0700);
+	else if (errno != EEXIST)
+		return fail(EXIT_UNAVAILABLE, folder, strerror(errno));
 	if (stat(folder, &info) != 0)
 		return fail(EXIT_UNAVAILABLE, folder, strerror(errno));
 	if (info.st_uid != geteuid() || (info.st_mode & 022))

@@ -3,6 +3,7 @@
  */
 #include "leaks.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 
 #include "format.h"
@@ -126,6 +127,7 @@ void leaks_text(FILE *out, const struct leaks *leaks)
 
 /* ---- GitHub's workflow commands ---- */
 
+/* What could steer the terminal of who reads the log is not in it. */
 static void put_escaped(FILE *out, const char *text, bool property)
 {
 	for (; *text; text++)
@@ -133,7 +135,7 @@ static void put_escaped(FILE *out, const char *text, bool property)
 			(property && (*text == ':' || *text == ',')))
 			fprintf(out, "%%%02X", (unsigned char)*text);
 		else
-			fputc(*text, out);
+			fputc(iscntrl((unsigned char)*text) ? '?' : *text, out);
 }
 
 void leaks_github(FILE *out, const struct leaks *leaks)

@@ -84,6 +84,7 @@ killed_holder() {
 		ln -s $PWD/victims/jobs $other/jobs
 		chown -h 12345 $other $other/*
 		cp -r state /dev/shm/cuward-0
+		mkdir "/dev/shm/cuward-$(printf '\033[31m\nx')"
 		"$1" clean --all
 	X
 	unshare -m sh ./inside "$cuward" >out
@@ -91,6 +92,8 @@ killed_holder() {
 	grep -Fxq '/dev/shm/cuward-0: 1 slot and 1 ledger of the dead removed' out
 	# Somebody who leads root astray leads himself only.
 	grep -Fxq '/dev/shm/cuward-12345: 1 slot and 0 ledgers of the dead removed' out
+	# Nor does he write what he likes on root's terminal.
+	grep -Fxq '/dev/shm/cuward-\x1b[31m\x0ax: 0 slots and 0 ledgers of the dead removed' out
 	[ "$(find victims -name '*.ledger' | wc -l)" -eq 1 ]
 }
 

@@ -301,9 +301,9 @@ a_program() {
 	report r.json src/train
 	expect 1 "::error file=src/train.c,line=6,title=GPU memory leak::4.00 KiB in 1 allocation (device, cuMemAlloc_v2, GPU 0) leaked by train, from one" \
 		cuward leaks --github r.json
-	jq '.processes[0].leaks[0].native[0] |= (.file = "a,b:c%.c" | .function = "f\ng%")' r.json >odd.json
+	jq '.processes[0].leaks[0].native[0] |= (.file = "a,b:c%.c" | .function = "f\ng%\u001b[31m")' r.json >odd.json
 	expect 1 "file=a%2Cb%3Ac%25.c,line=6,title=GPU memory leak::4.00 KiB" cuward leaks --github odd.json
-	[[ $output == *", from f%0Ag%25" ]]
+	[[ $output == *", from f%0Ag%25?[31m" ]]
 	[ "$(wc -l <<<"$output")" -eq 1 ]
 }
 

@@ -111,14 +111,15 @@ verdicts() { ask '.leaks | map([.verdict, .count])' "$1"; }
 
 @test "a mark for a process that keeps none" {
 	mkfifo lines took
-	"$B/cuward" run -q --sim "$shapes" wait <lines >took &
+	cp "$shapes" $'na\e[31m\nme'
+	"$B/cuward" run -q --sim ./$'na\e[31m\nme' wait <lines >took &
 	exec 8>lines 9<took
 	read -r -t 20 <&9
 	run "$B/cuward" mark "$(pgrep -P $!)" x
 	exec 8>&-
 	wait
 	[ "$status" -eq 1 ]
-	[[ $output == *"not started with --leak marks"* ]]
+	[ "$output" = 'cuward: na\x1b[31m\x0ame: this process was not started with --leak marks' ]
 }
 
 a_library() { # FILE FUNCTION: that allocates once
