@@ -9,6 +9,7 @@ load box
 setup() {
 	box_setup
 	[ "$(id -u)" = 0 ] || skip "needs root"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	[ -d /etc/cuward ] || { mkdir /etc/cuward; made=1; }
 	cat >in_policy <<-'X'
 		# in_policy FOLDER COMMAND...: with a copy of the folder as /etc/cuward.

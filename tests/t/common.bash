@@ -5,6 +5,7 @@
 common_setup() {
 	local file
 	[ "$(id -u)" = 0 ] || skip "needs root"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	public=$(mktemp -d)
 	chmod 755 "$public"
 	mkdir "$public/bin" "$public/etc"
