@@ -113,8 +113,8 @@ static void say(const struct run *run, const struct run_watch_found *found, pid_
 			format_moment(found->since_ns), found->kernel[0] ? ", last kernel " : "", kernel,
 			format_bytes(found->held_bytes), ended);
 	else
-		run_say(run, "idle: %s (pid %d) holds %s and has made no CUDA call for %s, since %s; its last "
-			"calls were of %s%s", command, pid, format_bytes(found->held_bytes),
+		run_say(run, "idle: %s (pid %d) holds %s and has made no CUDA call for %s, since %s; among its "
+			"last calls was %s%s", command, pid, format_bytes(found->held_bytes),
 			format_ns(found->for_ns), format_moment(found->since_ns), call_name(found->call),
 			ended);
 	free(command);

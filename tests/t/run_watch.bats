@@ -129,7 +129,7 @@ idle_twice() {
 	in_place a idle_twice
 	watch 24 --idle 0.5s --fail-on stall,idle -- init device 0 alloc 3M launches 200 sleep 1300 freeall
 	found "[[\"idle\",\"cuLaunchKernel\",$((3 * MiB)),false]]"
-	grep -Eq '^cuward: idle: play \(pid [0-9]+\) holds 3\.00 MiB and has made no CUDA call for [0-9.]+ m?s, since 20[0-9-]+ [0-9:.]+ UTC; its last calls were of cuLaunchKernel$' out
+	grep -Eq '^cuward: idle: play \(pid [0-9]+\) holds 3\.00 MiB and has made no CUDA call for [0-9.]+ m?s, since 20[0-9-]+ [0-9:.]+ UTC; among its last calls was cuLaunchKernel$' out
 	[ "$(jq -c '.run | [.exit_status, .failed_on]' r.json)" = '[24,"idle"]' ]
 	all_right
 }
