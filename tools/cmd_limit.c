@@ -151,6 +151,8 @@ static int change_one(const struct targets *targets, const struct box_process *p
 	char why[300];
 	int error;
 
+	if (!process->file->own && geteuid() != 0)
+		return fail(EXIT_NO_PERMISSION, process->who->command, "it belongs to another user");
 	if (limit && !live_resolve(&change, process, limit, why, sizeof(why)))
 		return fail(EXIT_FOUND, process->who->command, why);
 	error = live_write(process, targets->scope, &change);

@@ -21,12 +21,12 @@
 struct layer {
 	const char *scope;
 	uint64_t bytes; /* BYTES_NONE */
-	const char *source;
+	const char *source; /* NULL unknown */
 	bool binds;
 };
 
 struct layers {
-	struct layer all[10 + ADMIN_GROUPS + ADMIN_RESERVES];
+	struct layer all[12 + ADMIN_GROUPS + ADMIN_RESERVES];
 	unsigned count;
 	struct admin admin;
 	char asked[2][128];
@@ -55,7 +55,8 @@ static void mark_least(struct layers *layers, const char *scope, bool live)
 	for (unsigned i = 0; i < layers->count; i++) {
 		struct layer *layer = &layers->all[i];
 
-		if (strcmp(layer->scope, scope) != 0 || (live && strncmp(layer->source, "CUWARD_", 7) == 0))
+		if (strcmp(layer->scope, scope) != 0 || (live &&
+			(!layer->source || strncmp(layer->source, "CUWARD_", 7) == 0)))
 			continue;
 		if (!least || layer->bytes < least->bytes)
 			least = layer;
@@ -66,8 +67,11 @@ static void mark_least(struct layers *layers, const char *scope, bool live)
 
 /* ---- what was asked for at the start ---- */
 
-/* The variable in the environment the process was started with; empty where it is not there. */
-static void start_value(pid_t pid, const char *name, char *text, size_t bytes)
+/*
+ * The variable in the environment the process was started with; empty where it is not there. False:
+ * that cannot be read.
+ */
+static bool start_value(pid_t pid, const char *name, char *text, size_t bytes)
 {
 	static char environment[256 << 10];
 	char path[64];
@@ -85,6 +89,7 @@ static void start_value(pid_t pid, const char *name, char *text, size_t bytes)
 	for (ssize_t at = 0; at < got; at += (ssize_t)strlen(environment + at) + 1)
 		if (strncmp(environment + at, name, length) == 0 && environment[at + (ssize_t)length] == '=')
 			snprintf(text, bytes, "%s", environment + at + length + 1);
+	return got > 0;
 }
 
 static uint64_t resolve(const char *text, const struct box_process *process, uint32_t word)
@@ -110,6 +115,15 @@ static uint64_t resolve(const char *text, const struct box_process *process, uin
 
 /* ---- all of them ---- */
 
+/* What its slot says, where it is not known why. */
+static void add_unknown(struct layers *layers, const char *scope, uint64_t bytes)
+{
+	for (unsigned i = 0; i < layers->count; i++)
+		if (strcmp(layers->all[i].scope, scope) == 0 && layers->all[i].bytes <= bytes)
+			return;
+	add_layer(layers, scope, bytes, NULL);
+}
+
 static void find_layers(struct layers *layers, const struct box *box, const struct box_process *process,
 	const struct box_hold *hold)
 {
@@ -118,22 +132,28 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 	struct limit_device device = { .total_bytes = gpu->total_bytes };
 	uint64_t live = slot->limit_override[hold->word], live_job = slot->job_limit_override[hold->word];
 	uint64_t live_user = slot->user_limit_override[hold->word];
+	bool known;
 	char why[300];
 
 	*layers = (struct layers){ 0 };
 	memcpy(device.uuid, gpu->uuid, sizeof(device.uuid));
-	start_value(process->pid, "CUWARD_MEMORY", layers->asked[0], sizeof(layers->asked[0]));
+	known = start_value(process->pid, "CUWARD_MEMORY", layers->asked[0], sizeof(layers->asked[0])) &&
+		process->peek.header;
 	start_value(process->pid, "CUWARD_JOB_MEMORY", layers->asked[1], sizeof(layers->asked[1]));
 	admin_read(&layers->admin, &device, 1, process->uid, why, sizeof(why));
 	add_layer(layers, "process", resolve(layers->asked[0], process, hold->word), "CUWARD_MEMORY");
 	add_layer(layers, "process", live ? live : BYTES_NONE, "cuward limit");
 	add_layer(layers, "process", layers->admin.max[ADMIN_PROCESS][0].bytes,
 		layers->admin.max[ADMIN_PROCESS][0].source);
+	if (!known)
+		add_unknown(layers, "process", hold->limit_bytes);
 	mark_least(layers, "process", live);
 	add_layer(layers, "job", resolve(layers->asked[1], process, hold->word), "CUWARD_JOB_MEMORY");
 	add_layer(layers, "job", live_job ? live_job : BYTES_NONE, "cuward limit");
 	add_layer(layers, "job", layers->admin.max[ADMIN_JOB][0].bytes,
 		layers->admin.max[ADMIN_JOB][0].source);
+	if (!known)
+		add_unknown(layers, "job", hold->job_limit_bytes);
 	mark_least(layers, "job", live_job);
 	add_layer(layers, "user", live_user ? live_user : BYTES_NONE, "cuward limit");
 	add_layer(layers, "user", layers->admin.max[ADMIN_USER][0].bytes,
@@ -165,7 +185,7 @@ static void put_rows(struct table *table, const struct box *box, const struct bo
 		table_cell(table, box_gpu_name(box, &box->gpus[hold->gpu]));
 		table_cell(table, layers.count ? layer->scope : "");
 		table_cell(table, layers.count ? format_bytes(layer->bytes) : "none");
-		table_cell(table, layers.count ? layer->source : "");
+		table_cell(table, layers.count ? layer->source ? layer->source : "unknown" : "");
 		table_cell(table, layers.count && layer->binds ? "yes" : "");
 	}
 }
@@ -180,7 +200,7 @@ static json_t *layers_of(const struct box *box, const struct box_process *proces
 	for (unsigned i = 0; i < layers.count; i++) {
 		const struct layer *layer = &layers.all[i];
 
-		json_array_append_new(all, json_pack("{s:s, s:o, s:s, s:b}", "scope", layer->scope, "bytes",
+		json_array_append_new(all, json_pack("{s:s, s:o, s:s?, s:b}", "scope", layer->scope, "bytes",
 			ps_bytes(layer->bytes), "source", layer->source, "binds", layer->binds));
 	}
 	return all;

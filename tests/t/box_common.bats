@@ -188,6 +188,26 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 	X
 }
 
+@test "another user's limits: what they are, though not from where" {
+	common <<-'X'
+		CUWARD_MEMORY=4G CUWARD_JOB=job CUWARD_JOB_MEMORY=6G holds 4101 init device 0 alloc 1G say held sleep 600000
+		as 4102 cuward limit get $pid --json >out
+		told out '[.processes[0].devices[0].limits[] | [.scope, .bytes, .source, .binds]] ==
+			[["process", 4294967296, null, true], ["job", 6442450944, null, true]]'
+		as 4102 cuward limit get $pid | grep -Eq "^ *$pid +GPU-51000000 +process +4.00 GiB +unknown +yes$"
+		as 4101 cuward limit get $pid --json >out
+		told out '[.processes[0].devices[0].limits[].source] == ["CUWARD_MEMORY", "CUWARD_JOB_MEMORY"]'
+		as 4101 cuward limit set $pid 5G
+		as 4102 cuward limit get $pid --json >out
+		told out '[.processes[0].devices[0].limits[] | select(.scope == "process" and .binds) | [.bytes, .source]] ==
+			[[5368709120, "cuward limit"]]'
+		status=0
+		as 4102 cuward limit set $pid 1G 2>why || status=$?
+		[ $status = 4 ]
+		grep -qx 'cuward: play: it belongs to another user' why
+	X
+}
+
 @test "the queue of all users: who was let in, whose turn it is, and how much a priority counts" {
 	policy '[user 4103]' 'priority_max = 0'
 	common <<-'X'

@@ -193,7 +193,7 @@ layers() {
 	chmod 755 . .. ../.. state 2>/dev/null || true
 	chmod 644 state/slots.0
 	run setpriv --reuid 12345 --clear-groups --inh-caps=-all "$cuward" limit set $pid 4M
-	[ "$status" -ne 0 ]
+	[ "$status" -eq 4 ]
 	"$cuward" limit get $pid --json >out
 	told '.processes[0].devices[0].limits' '[]'
 }
