@@ -53,6 +53,13 @@ bool session_is_remote(const char *trace_dir)
 	return strncmp(trace_dir, "net://", 6) == 0 || strncmp(trace_dir, "net6://", 7) == 0;
 }
 
+/* LTTng writes below it. */
+static void inside_of(char inside[4096], const char *trace_dir)
+{
+	snprintf(inside, 4096, "%s/ust", trace_dir);
+}
+
+/* Of two that want the same folder at the same time one makes what is inside. */
 static bool trace_folder_make(const char *trace_dir, bool *made, char *why, size_t why_bytes)
 {
 	char inside[4096];
@@ -61,21 +68,36 @@ static bool trace_folder_make(const char *trace_dir, bool *made, char *why, size
 		return true;
 	if (!make_folders(trace_dir, made))
 		return fail(why, why_bytes, "cannot make the trace directory", trace_dir);
-	snprintf(inside, sizeof(inside), "%s/ust", trace_dir);
-	if (access(inside, F_OK) == 0) {
-		snprintf(why, why_bytes, "%s holds a trace already", trace_dir);
-		return false;
-	}
-	if (access(trace_dir, W_OK | X_OK) != 0)
+	inside_of(inside, trace_dir);
+	if (mkdir(inside, 0770) == 0)
+		return true;
+	if (errno != EEXIST)
 		return fail(why, why_bytes, "cannot write to the trace directory", trace_dir);
-	return true;
+	snprintf(why, why_bytes, "%s holds a trace already", trace_dir);
+	return false;
+}
+
+/* A start that failed leaves nothing that would refuse the next one. */
+static void trace_folder_unmake(const char *trace_dir, bool made)
+{
+	char inside[4096];
+
+	if (session_is_remote(trace_dir))
+		return;
+	inside_of(inside, trace_dir);
+	rmdir(inside);
+	if (made)
+		rmdir(trace_dir);
 }
 
 /* tree_take_over() undoes it. */
 static bool trace_folder_lend(const char *trace_dir, const struct session_user *user)
 {
+	char inside[4096];
+
+	inside_of(inside, trace_dir);
 	return !user->drop || user->reach || session_is_remote(trace_dir) ||
-		chown(trace_dir, USER_NOBODY, -1) == 0;
+		(chown(trace_dir, USER_NOBODY, -1) == 0 && chown(inside, USER_NOBODY, -1) == 0);
 }
 
 /* Short, for the daemon puts sockets into it, and their paths must fit 108 bytes. */
@@ -158,15 +180,19 @@ static bool start(struct session *session, const char *trace_dir, const char *fo
 	/* A relay daemon keeps the sessions of a machine apart by their names, and by the second. */
 	snprintf(name, sizeof(name), "cuward-%d", (int)getpid());
 	*session = (struct session){.talk = -1, .events = -1};
-	if (!trace_folder_make(trace_dir, &plan.trace_dir_made, why, why_bytes) ||
-		!home_make(session->home, sizeof(session->home), &plan.user, why, why_bytes))
+	if (!trace_folder_make(trace_dir, &plan.trace_dir_made, why, why_bytes))
 		return false;
+	if (!home_make(session->home, sizeof(session->home), &plan.user, why, why_bytes)) {
+		trace_folder_unmake(trace_dir, plan.trace_dir_made);
+		return false;
+	}
 	plan.home = session->home;
 	environment_fill(session);
 	if (trace_folder_lend(trace_dir, &plan.user) && keeper_fork(session, &plan))
 		return true;
 	fail(why, why_bytes, "cannot start the trace session in", trace_dir);
 	session_close(session);
+	trace_folder_unmake(trace_dir, plan.trace_dir_made);
 	tree_remove(session->home);
 	return false;
 }
@@ -211,6 +237,7 @@ bool session_start_lasting(struct session *session, const struct session_lasting
 		return true;
 	fail(why, why_bytes, "cannot start the trace session in", lasting->trace_dir);
 	session_close(session);
+	trace_folder_unmake(lasting->trace_dir, plan.trace_dir_made);
 	return false;
 }
 

@@ -208,6 +208,16 @@ outside() {
 	[[ $output =~ ^"ready: needs "[0-9]+" KiB of shared memory, and /dev/shm has 32 KiB free"$ ]]
 }
 
+@test "session: of two that want the same folder at once one gets it" {
+	for i in 1 2 3 4; do
+		session "$trace" "$B" "$BATS_FILE_TMPDIR/emit" "$B" 50 >"$BATS_TEST_TMPDIR/out$i" 2>&1 3>&- &
+	done
+	wait
+	cat "$BATS_TEST_TMPDIR"/out?
+	[ "$(cat "$BATS_TEST_TMPDIR"/out? | grep -c "$trace holds a trace already")" = 3 ]
+	[ "$(count_of "$trace" alloc)" = 50 ]
+}
+
 @test "session: a full disk is told, for LTTng does not" {
 	[ "$(id -u)" = 0 ] || skip "mounting needs root"
 	unshare -m true 2>/dev/null || skip "no mount namespaces here"
