@@ -335,7 +335,8 @@ int cmd_top(int argc, char **argv)
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
 		.doc = "Who holds GPU memory on this machine, live.\v"
-			"Keys: q quits; m, a, u and p sort by memory, activity, user and pid; / filters." };
+			"Keys: q quits; m, a, u and p sort by memory, activity, user and pid; / filters.\n"
+			"Exit status: 0, 2 usage; 128+N when signal N ended it." };
 	struct order order = { .every_ns = 2000000000, .sort = 'm' };
 
 	setlocale(LC_CTYPE, "");

@@ -352,6 +352,12 @@ program() { # NAME: a C program from stdin
 	expect 0 "run        " cuward --help
 	# One line each: none is broken in the middle.
 	[ -z "$(cuward --help | sed '1,/^Commands:/d; /^$/,$d' | grep -v '^  [a-z]')" ]
+	# Each has its words in cuward(1), too.
+	local name
+	for name in $(cuward --help | sed -n '1,/^Commands:/d; /^$/,$d; s/^  \([a-z]*\) .*/\1/p'); do
+		grep -Eq "^\*$name\*|^\*.*, \*$name\*" "$TOP/docs/cuward.1.scd" || { echo "no $name"; false; }
+	done
+	[ "$name" = why ]
 	expect 2 "did you mean 'cuward run'?" cuward rum
 	expect 2 "there is no command 'zzz'" cuward zzz
 	expect 2 "" cuward
