@@ -41,7 +41,7 @@ teardown() { box_teardown; }
 	command -v script >/dev/null || skip "needs script"
 	holder init device 0 alloc 3M say held sleep 600000
 	{ sleep 1; printf p; sleep 1; printf q; } |
-		script -qec "stty rows 6 cols 40; timeout 60 $cuward top -d 0.5s" /dev/null >out
+		script -qec "stty rows 6 cols 40; exec timeout --foreground 60 $cuward top -d 0.5s" /dev/null >out
 	grep -q $'\033\\[?1049h' out
 	grep -q $'\033\\[?1049l' out
 	sed 's/\r//g; s/\x1b\[[0-9?]*[a-zA-Z]//g' out >plain
