@@ -229,13 +229,14 @@ static void take_terminal(void)
 	struct sigaction end = { .sa_handler = end_by_signal }, resize = { .sa_handler = nothing };
 	struct termios raw;
 
-	sigaction(SIGINT, &end, NULL);
-	sigaction(SIGTERM, &end, NULL);
-	sigaction(SIGWINCH, &resize, NULL); /* poll() returns: the next frame fits */
 	tcgetattr(STDIN_FILENO, &before);
 	raw = before;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	/* In the background this stops us until somebody takes us to the front, or ends us. */
 	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+	sigaction(SIGINT, &end, NULL);
+	sigaction(SIGTERM, &end, NULL);
+	sigaction(SIGWINCH, &resize, NULL); /* poll() returns: the next frame fits */
 	fputs("\033[?1049h\033[2J", stdout);
 }
 
@@ -243,7 +244,8 @@ static void give_back_terminal(void)
 {
 	fputs("\033[?1049l", stdout);
 	fflush(stdout);
-	tcsetattr(STDIN_FILENO, TCSANOW, &before);
+	if (tcgetpgrp(STDIN_FILENO) == getpgrp()) /* else it would stop us */
+		tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
 
 static void type(struct order *order, char key)

@@ -90,7 +90,7 @@ teardown() { box_teardown; }
 	cat >inside <<-X
 		stty rows 8 cols 40
 		(sleep 1; stty rows 20 cols 100 </dev/tty) &
-		exec timeout 60 "$cuward" top -d 0.3s
+		exec timeout --foreground 60 "$cuward" top -d 0.3s
 	X
 	{ sleep 2; printf /; printf twox; printf '\177\n'; sleep 1; printf q; } | script -qec "sh ./inside" /dev/null >out
 	python3 - out $first $pid <<-'X'
@@ -113,4 +113,13 @@ teardown() { box_teardown; }
 		run "$cuward" top --batch $wrong
 		[ "$status" -eq 2 ]
 	done
+}
+
+@test "in the background of a terminal it stops, and can be ended" {
+	command -v script >/dev/null || skip "needs script"
+	printf '"%s" top & pid=$!; until grep -q "^State:.*stopped" /proc/$pid/status; do sleep 0.1; done
+		kill $pid; kill -CONT $pid; wait -f $pid; echo "status $?"' "$cuward" >inside
+	timeout 60 script -qec "bash -m ./inside" /dev/null </dev/null >out
+	cat out
+	grep -q 'status 143' out
 }
