@@ -117,7 +117,7 @@ static void test_fails_clean(void **state)
 	assert_int_equal(access("fail.json", F_OK), -1);
 	assert_int_equal(report_file_open(&file, "/dev/full"), 0);
 	text_put(&file.out, "x");
-	assert_int_equal(report_file_close(&file, 4711), -EIO);
+	assert_int_equal(report_file_close(&file, 4711), -ENOSPC);
 	full = system("ls -A | grep -c cuward > count");
 	assert_true(WIFEXITED(full));
 	assert_content("count", "0\n");
