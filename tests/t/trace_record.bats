@@ -76,7 +76,7 @@ reasons() { jq -r '.run.trace.snapshots[]' r.json | sed 's/.*snapshot-\([a-z]*\)
 
 @test "a process of the tree that is killed while the others go on" {
 	cat >tree <<-'END'
-	"$1" init device 0 alloc 1M launch killed kill 9
+	"$1" init device 0 alloc 1M launch killed sleep 200 kill 9
 	"$1" init device 0 launch later sh 'until ls rec/snapshot-signal* 2>/dev/null; do sleep 0.05; done >/dev/null'
 	"$1" exec "$1" init device 0 launch executed
 	END
