@@ -179,6 +179,14 @@ static void find_group(void)
 	group_inherit(guest.slot);
 }
 
+/* Who lost the variable on the way is bound as the others are. */
+static void inherit_job_limit(void)
+{
+	for (uint32_t i = 0; i < guest.device_count; i++)
+		if (bounds.job[i] == BYTES_NONE)
+			bounds.job[i] = group_job_limit(guest.devices[i].ledger->slot_device);
+}
+
 /* What is kept for others leaves us the rest of the GPU. */
 static void count_reserves(void)
 {
@@ -254,8 +262,10 @@ bool bounds_open(void)
 	if (!resolve(SETTING_memory, bounds.process) || !resolve(SETTING_job_memory, bounds.job) ||
 	    !ask_administrator())
 		return false;
-	if (guest.slot)
+	if (guest.slot) {
 		guest.limits_changed = &guest.slot->limits_changed;
+		inherit_job_limit();
+	}
 	count_reserves();
 	find_user_groups();
 	if (guest.slot)

@@ -538,6 +538,24 @@ void group_inherit(struct slot *own)
 		close(fd);
 }
 
+uint64_t group_job_limit(uint32_t slot_device)
+{
+	const struct members *list = members(USER);
+	uint64_t lowest = BYTES_NONE;
+
+	for (uint32_t i = 0; group.job[0] && i < list->count; i++) {
+		const struct slot *other = &slots()[(const struct slot *)list->words[i] - slots()];
+		uint64_t bytes = __atomic_load_n(&other->job_limit[slot_device], __ATOMIC_RELAXED);
+
+		/* Not one that a run within it has for itself, nor one that may be taken back. */
+		if (other != &slots()[group.self] && is_member(other, JOB) &&
+			other->group_length == strlen(group.job) &&
+			!other->job_limit_override[slot_device] && bytes && bytes < lowest)
+			lowest = bytes;
+	}
+	return lowest;
+}
+
 void group_forget(void)
 {
 	memset(&group, 0, sizeof(group));

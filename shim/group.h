@@ -49,6 +49,9 @@ uint64_t group_least(const struct group_limits *limits);
 /* Limits that our job and our user were given while they ran: those who live have them. */
 void group_inherit(struct slot *own);
 
+/* The lowest limit that others have for our job on that device of the slots, else BYTES_NONE. */
+uint64_t group_job_limit(uint32_t slot_device);
+
 /*
  * Raise `bytes` in our own word, the one of index `word_index` in our slot, under the limit of the
  * process and those of the groups. False: refused by `why`, and nothing is held.

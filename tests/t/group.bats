@@ -71,6 +71,23 @@ in_job() {
 		"$play" init device 0 alloc 4M refused 1M
 }
 
+@test "who lost the variable is bound as the others are, and another job's is not" {
+	CUWARD_JOB_MEMORY=8M in_job "$play" init device 0 alloc 4M say held sleep 600000
+	CUWARD_JOB=j guest 0 "$play" init device 0 refused 5M alloc 4M
+	CUWARD_JOB=other guest 0 "$play" init device 0 alloc 64M
+	# One that a run within has for itself is not the outer one's.
+	kill -9 $job
+	CUWARD_JOB_MEMORY=8M CUWARD_JOB_OF=j/inner
+	export CUWARD_JOB_MEMORY CUWARD_JOB_OF
+	CUWARD_JOB=j/inner LD_PRELOAD=$shim "$play" init device 0 alloc 4M say held sleep 600000 >said 3>&- &
+	job=$!
+	for i in $(seq 100); do ! grep -q held said || break; sleep 0.1; done
+	unset CUWARD_JOB_MEMORY CUWARD_JOB_OF
+	CUWARD_JOB=j guest 0 "$play" init device 0 alloc 64M
+	kill -9 $job
+	find state -name '*.ledger' -delete
+}
+
 @test "what is free is what the job leaves" {
 	in_job "$play" init device 0 alloc 3M say held sleep 60000
 	export CUWARD_JOB_MEMORY=8M CUWARD_MEMORY=7M CUWARD_JOB=j
