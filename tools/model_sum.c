@@ -108,8 +108,7 @@ static void add_kernel(struct model_function *sum, const struct model_function *
 	sum->gpu_longest_ns = larger(sum->gpu_longest_ns, one->gpu_longest_ns);
 	sum->api_longest_ns = larger(sum->api_longest_ns, one->api_longest_ns);
 	sum->queued_longest_ns = larger(sum->queued_longest_ns, one->queued_longest_ns);
-	/* Lanes of several processes are others; so this is how many streams, at least. */
-	sum->lanes |= one->lanes;
+	sum->streams += (unsigned)__builtin_popcountll(one->lanes);
 	histogram_join(&sum->gpu_times, &one->gpu_times);
 	histogram_join(&sum->api_times, &one->api_times);
 }

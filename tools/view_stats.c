@@ -179,7 +179,7 @@ static void put_kernels(FILE *out, const struct model *model, const struct view_
 			put_times(&table, kernel->launches, kernel->api_ns, &kernel->api_times,
 				kernel->api_shortest_ns, kernel->api_longest_ns);
 		table_cell(&table, kernel->timed ? format_ns(kernel->queued_ns / kernel->timed) : "?");
-		table_cell(&table, format_count((unsigned)__builtin_popcountll(kernel->lanes)));
+		table_cell(&table, format_count(kernel->streams));
 		put_shape(&table, kernel);
 		table_cell(&table, kernel->shown ? kernel->shown : *kernel->name ? kernel->name : "(not named)");
 	}

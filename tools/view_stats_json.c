@@ -166,7 +166,7 @@ static json_t *kernels(const struct model *model)
 		set_number(row, "api_ns", kernel->api_ns);
 		set_known(row, "queued_ns", kernel->timed, kernel->queued_ns);
 		set_known(row, "queued_longest_ns", kernel->timed, kernel->queued_longest_ns);
-		set_number(row, "streams", (unsigned)__builtin_popcountll(kernel->lanes));
+		set_number(row, "streams", kernel->streams);
 		json_object_set_new(row, "grid", shape_json(kernel, kernel->grid));
 		json_object_set_new(row, "block", shape_json(kernel, kernel->block));
 		json_array_append_new(table, row);

@@ -45,6 +45,12 @@ busy='for (i = 0; i < 200; i++) print 1050000000 + i * 50000000, "call thread=1 
 		'["dtoh",1,100,50000000,2000]' ]
 	[ "$(jq -c '.processes[0] | [.pid, .wall_ns, .gpu_busy_ns, .launches, .dtoh_bytes, .limit_bytes]' <<<"$output")" = \
 		'[10,1000000000,450000000,2,100,null]' ]
+	# A kernel's streams are those of all processes.
+	sed -e '/^1500000000 launch/p' -e '/^1500000000 launch/{s/thread=1/thread=2/;s/0x5500/0x1/;s/^15/16/}' \
+		-e '/^1200000000 thread/a 1300000000 function process=2 function=1 name="gemm"' \
+		"$golden/two.events" >"$tmp/both.events"
+	run -0 stats --json "$tmp/both.events"
+	[ "$(jq -c '.kernels[0] | [.name, .launches, .streams]' <<<"$output")" = '["gemm",2,2]' ]
 	run -0 stats --json "$golden/two.events"
 	[ "$(jq -c '.devices[0] | [.uuid, .processes, .gpu_busy_ns, .longest_gap_ns, .peak_bytes, .held_by]' <<<"$output")" = \
 		'["GPU-aa",2,null,150000000,1610612736,[1,2]]' ]
