@@ -9,7 +9,7 @@ set -eu
 what=${1:?usage: setup.sh build|check|clients}
 top=$(cd "$(dirname "$0")/.." && pwd)
 
-packages="gcc libc6-dev make pkg-config libjansson-dev libinih-dev libdw-dev uthash-dev
+packages="gcc libc6-dev make pkg-config libjansson-dev libdw-dev uthash-dev
 	libmicrohttpd-dev scdoc"
 [ "${WITH_LTTNG:-1}" = 0 ] || packages="$packages liblttng-ust-dev liblttng-ctl-dev lttng-tools"
 case $what in
