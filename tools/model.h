@@ -102,7 +102,7 @@ struct model_function {
 	uint32_t grid[3], block[3]; /* of the first launch */
 	bool shapes_differ;
 	uint64_t lanes; /* bit i: launched on lane i; the highest bit for all from 63 on */
-	unsigned streams; /* of all processes, in what model_kernels() gives; those from 63 on count as one */
+	unsigned streams; /* of all processes, in what model_kernels() gives; 63 and on are one */
 };
 
 struct model_leaks {

@@ -116,3 +116,14 @@ host() {
 	grep -q 'r--p' <<<"$bare"
 	[ "$(LD_PRELOAD=$shim ./sealed "$plugins/linked-now.so" deep)" = "$bare" ]
 }
+
+@test "who reads the driver's symbols himself is not stopped, but seen: untracked bytes" {
+	CUWARD_MEMORY=8M guest 0 "$apps/walker" $((64 << 20))
+	[ "$output" = "0 0 0" ]
+	ask '.devices[0] | [.used_bytes, .untracked_bytes]' "[$((2 << 20)),$((64 << 20))]"
+	ask '[.findings[].code | select(. == "untracked")]' '["untracked"]'
+	# The same in the usual way is refused, and everything is known.
+	CUWARD_MEMORY=8M guest 0 "$apps/play" init device 0 refused 64M alloc 1M
+	ask '.devices[0].untracked_bytes' 0
+	ask '[.findings[].code | select(. == "untracked")]' '[]'
+}
