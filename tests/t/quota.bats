@@ -380,3 +380,12 @@ story() {
 		done
 	done
 }
+
+@test "stream-ordered memory: nobody waits for the GPU because of us" {
+	LD_LIBRARY_PATH=$B/sim CUWARD_SIM_TRUTH=$PWD/bare "$apps/threads" 4 5000 16777216
+	bare=$("$B/sim/truth" bare process.0.synchronised)
+	[ "$bare" -gt 0 ]
+	CUWARD_MEMORY=8G guest 0 "$apps/threads" 4 5000 16777216
+	truth process.0.synchronised "$bare"
+	ask '.calls.cuMemAllocAsync.count > 0' true
+}
