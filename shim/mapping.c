@@ -165,11 +165,14 @@ void mapping_array_add(uint32_t array, const struct mapping_region *region, uint
 {
 	struct ref_change change;
 	uint32_t record;
+	bool known;
 
 	if (array == LEDGER_NO_RECORD)
 		return;
+	/* The same memory may lie there, held by nothing else. */
+	known = mapping_open(&change, handle);
 	mapping_array_remove(array, region);
-	if (!mapping_open(&change, handle))
+	if (!known)
 		return;
 	record = add(&change, unique(array, place(region)), place(region));
 	refs_close(&change, true);

@@ -284,6 +284,9 @@ static void sparse(void)
 	OK(cuMemMapArrayAsync(&map, 1, NULL));
 	OK(cuMemRelease(handle));
 	IS(charged(), 2 * MiB);
+	/* Once more in the same place, where only that place holds it. */
+	OK(cuMemMapArrayAsync(&map, 1, NULL));
+	IS(charged(), 2 * MiB);
 	OK(cuArrayDestroy(array));
 	IS(charged(), 0);
 }

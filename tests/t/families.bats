@@ -87,7 +87,7 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 @test "sparse arrays hold what is mapped into them" {
 	story sparse
 	kind vmm 0 0 2 2
-	objects mapping 2 0
+	objects mapping 3 0
 	leaks '[]'
 	findings '[]'
 	agrees
