@@ -4,6 +4,8 @@
  * Counted as imported; charged to the limit only where CUWARD_IMPORTED says so.
  */
 #include "grant.h"
+#include "ledger.h"
+#include "lock.h"
 #include "traced.h"
 
 /* OWNED: it goes with the current context. What comes from a pool does not. */
@@ -62,16 +64,20 @@ static bool opened_again(const struct grant *grant, CUdeviceptr pointer)
 		if (cw_result != CUDA_SUCCESS) \
 			return cw_result; \
 		cw_result = real.name ARGS_##name; \
+		lock_take(&ledger.import_lock); \
 		if (cw_result == CUDA_SUCCESS && opened_again(&cw_grant, *pointer)) { \
 			grant_withdraw(&cw_grant); \
-			return cw_result; \
+		} else { \
+			if (cw_result == CUDA_SUCCESS && !learn_size(&cw_grant, *pointer)) { \
+				real.undo(*pointer); \
+				*pointer = cw_before; \
+				cw_result = CUDA_ERROR_OUT_OF_MEMORY; \
+			} \
+			cw_result = grant_close(&cw_grant, cw_result, \
+				cw_result == CUDA_SUCCESS ? *pointer : 0); \
 		} \
-		if (cw_result == CUDA_SUCCESS && !learn_size(&cw_grant, *pointer)) { \
-			real.undo(*pointer); \
-			*pointer = cw_before; \
-			cw_result = CUDA_ERROR_OUT_OF_MEMORY; \
-		} \
-		return grant_close(&cw_grant, cw_result, cw_result == CUDA_SUCCESS ? *pointer : 0); \
+		lock_give_back(&ledger.import_lock); \
+		return cw_result; \
 	}
 
 IMPORT_POINTER(cuIpcOpenMemHandle, pdptr, cuIpcCloseMemHandle, true)

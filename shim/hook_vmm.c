@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 
 #include "grant.h"
+#include "ledger.h"
+#include "lock.h"
 #include "mapping.h"
 #include "quota.h"
 #include "traced.h"
@@ -121,11 +123,13 @@ CUresult on_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = real.cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
-	if (result == CUDA_SUCCESS && handed_out_again(*handle)) {
+	lock_take(&ledger.import_lock);
+	if (result == CUDA_SUCCESS && handed_out_again(*handle))
 		grant_withdraw(&grant);
-		return result;
-	}
-	return grant_close(&grant, result, result == CUDA_SUCCESS ? *handle : 0);
+	else
+		result = grant_close(&grant, result, result == CUDA_SUCCESS ? *handle : 0);
+	lock_give_back(&ledger.import_lock);
+	return result;
 }
 
 /* ---- mappings ---- */

@@ -41,6 +41,7 @@ struct ledger_memory {
 	struct ledger_record *private_records;
 	uint64_t mapped_bytes;
 	uint32_t refs_lock; /* of the counted records, see refs.h */
+	uint32_t import_lock; /* taken before that: two imports of the same memory make one record */
 	uint32_t lock;      /* of everything below */
 	uint32_t allocated; /* records the file has room for */
 	uint32_t private_count;
