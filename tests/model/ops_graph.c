@@ -31,7 +31,7 @@ static void add_nodes(const struct step *s)
 	int place;
 	CUgraph graph = (CUgraph)pick(T_GRAPH, s->a, &place);
 	CUDA_MEM_ALLOC_NODE_PARAMS alloc = { .poolProps = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = { CU_MEM_LOCATION_TYPE_DEVICE, (int)(s->c % 2) } },
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)(s->c % 2) } },
 		.bytesize = size_of_random(s->b) };
 	CUgraphNodeParams any = { .type = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
 		.alloc = { .poolProps = alloc.poolProps, .bytesize = alloc.bytesize } };
