@@ -199,9 +199,10 @@ void names_alias(uint64_t handle, uint64_t known)
 
 void names_unload(uint64_t owner)
 {
-	struct place *module = names.table ? place_of(owner) : NULL;
+	bool any = __atomic_load_n(&names.table, __ATOMIC_ACQUIRE);
+	struct place *module = any ? place_of(owner) : NULL;
 
-	if (!module || !module->handle)
+	if (!module || !__atomic_load_n(&module->handle, __ATOMIC_ACQUIRE))
 		return;
 	lock_take(&names.lock);
 	while (module->first) {
