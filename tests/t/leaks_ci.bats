@@ -1,16 +1,14 @@
 #!/usr/bin/env bats
 # Leaks in CI: `cuward leaks` in all its forms, baselines, suppressions, many workers.
 
+load leaks
+
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
-	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	leaks_setup
 	play=$B/apps/play
 }
 
-teardown() {
-	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
-}
+teardown() { leaks_teardown; }
 
 # expect STATUS TEXT COMMAND...: exit status and a part of what is said.
 expect() {

@@ -1,17 +1,16 @@
 #!/usr/bin/env bats
 # However a process ends: the right report, once, of the right process; and nothing that is freed late leaks.
 
+load leaks
+
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
-	export CUWARD_DIR=$BATS_TEST_TMPDIR/state CUWARD_SIM_POISON_FORK=0
+	leaks_setup
+	export CUWARD_SIM_POISON_FORK=0
 	ends=$B/apps/ends
 	ulimit -c 0
 }
 
-teardown() {
-	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
-}
+teardown() { leaks_teardown; }
 
 # ended STATUS WAY EXPECTED: processes as [ended, status, verdicts and bytes, complete], smallest first;
 # once by cuward run, and once by themselves, where only orderly ends are seen.

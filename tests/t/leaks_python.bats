@@ -2,15 +2,14 @@
 # Lines of Python from every version: real ones where they are installed, and an interpreter that
 # exports what 3.8 or 3.14 exports and nothing else (as seen in both).
 
+load leaks
+
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
-	export CUWARD_DIR=$BATS_TEST_TMPDIR/state LD_LIBRARY_PATH=$B/sim
+	leaks_setup
+	export LD_LIBRARY_PATH=$B/sim
 }
 
-teardown() {
-	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
-}
+teardown() { leaks_teardown; }
 
 # an_interpreter FLAG...: three frames deep in Python it allocates, holding Python's lock.
 an_interpreter() {

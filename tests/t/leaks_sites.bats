@@ -1,11 +1,10 @@
 #!/usr/bin/env bats
 # Where a leak comes from: source lines, inlined functions, C++ names, native and Python frames.
 
+load leaks
+
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
-	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
-	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	leaks_setup
 	cat >cuda.h <<-'END'
 		#ifdef __cplusplus
 		extern "C" {
@@ -25,35 +24,13 @@ setup() {
 	END
 }
 
-teardown() {
-	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
-}
+teardown() { leaks_teardown; }
 
 # build OUTPUT FLAG...: a C program from stdin, linked with the driver.
 build() {
 	cat >"$1.c"
 	cc -g -O1 -fno-omit-frame-pointer -fno-optimize-sibling-calls -I. -o "$1" "$1.c" "${@:2}" \
 		-L"$B/sim" -lcuda -ldl -lpthread
-}
-
-# leaked OPTION... -- COMMAND...: run it, its report in r.json, its text in $output.
-leaked() {
-	rm -f r.json
-	output=$(timeout 60 "$B/cuward" run --sim --report r.json "$@" 2>&1) || {
-		echo "status $?: $output"
-		return 1
-	}
-	echo "$output"
-}
-
-# ask FILTER VALUE: about the first process.
-ask() {
-	local answer
-	answer=$(jq -c ".processes[0] | $1" r.json)
-	[ "$answer" = "$2" ] || {
-		echo "$1 is $answer, not $2"
-		return 1
-	}
 }
 
 frames() { ask '.leaks[0].native | map([.function, .line])' "$1"; }
@@ -81,7 +58,7 @@ a_leak() {
 
 @test "a static function, and what was inlined into it" {
 	a_leak
-	leaked -- ./leak
+	leaked 0 -- ./leak
 	[[ $output == *"4 KiB in 1 allocation (device memory, GPU 0) from inner, leak.c:5 (leak+0x"* ]]
 	frames '[["inner",5],["outer",9]]'
 	ask '.leaks[0].native | map([.module, .inlined, (.file | split("/") | last)])' \
@@ -92,11 +69,11 @@ a_leak() {
 @test "without debug information: the function; without symbols: the offset" {
 	a_leak
 	objcopy --strip-debug leak plain
-	leaked -- ./plain
+	leaked 0 -- ./plain
 	[[ $output == *" from outer (plain+0x"* ]]
 	frames '[["outer",null]]'
 	strip -o bare leak
-	leaked -- ./bare
+	leaked 0 -- ./bare
 	[[ $output == *" from bare+0x"* ]]
 	frames '[[null,null]]'
 }
@@ -106,7 +83,7 @@ a_leak() {
 	objcopy --only-keep-debug leak leak.debug
 	strip leak
 	objcopy --add-gnu-debuglink=leak.debug leak
-	leaked -- ./leak
+	leaked 0 -- ./leak
 	frames '[["inner",5],["outer",9]]'
 }
 
@@ -115,10 +92,10 @@ a_leak() {
 	cp leak other
 	build other2 -Wl,--build-id <<<'int main(void) { return 0; }'
 	# The program replaces itself, as an update does.
-	leaked -- sh -c './leak; cp other2 new; mv new leak'
+	leaked 0 -- sh -c './leak; cp other2 new; mv new leak'
 	ask '.leaks[0].native[0].note' '"the file is not the one that ran (its build id differs)"'
 	frames '[[null,null]]'
-	leaked -- sh -c './other; rm other'
+	leaked 0 -- sh -c './other; rm other'
 	ask '.leaks[0].native[0].note' '"the file is gone, so source lines are not known"'
 	frames '[[null,null]]'
 }
@@ -142,7 +119,7 @@ a_leak() {
 			return 0;
 		}
 	END
-	leaked -- ./host
+	leaked 0 -- ./host
 	ask '.leaks[0].native | map([.module, .function, .line])' '[["part.so","part",2]]'
 	ask '.leaks[0].native[0].path' "\"$PWD/plugins/part.so\""
 }
@@ -159,7 +136,7 @@ a_leak() {
 		int main() { start(); net::Layer<float>().load(1); }
 	END
 	g++ -g -O1 -I. -o model model.cc -L"$B/sim" -lcuda
-	leaked -- ./model
+	leaked 0 -- ./model
 	frames '[["net::Layer<float>::load(int)",6]]'
 	[[ $output == *" from net::Layer<float>::load(int), model.cc:6 (model+0x"* ]]
 }
@@ -213,28 +190,28 @@ a_deep_leak() {
 
 @test "native frames" {
 	a_deep_leak
-	leaked --stack native -- ./deep
+	leaked 0 --stack native -- ./deep
 	ask '.leaks[0].native[:4] | map(.function)' '["leaf","middle","upper","main"]'
 	ask '.leaks[0].native[:3] | map(.line)' '[9,10,11]'
-	leaked --stack addr -- ./deep
+	leaked 0 --stack addr -- ./deep
 	ask '.leaks[0].native | map(.function)' '["leaf"]'
-	leaked --stack none -- ./deep
+	leaked 0 --stack none -- ./deep
 	ask '.leaks[0].native' '[]'
 	# Asking for leaks asks for how they came about.
-	leaked --leak exit -- ./deep
+	leaked 0 --leak exit -- ./deep
 	ask '.leaks[0].native[:4] | map(.function)' '["leaf","middle","upper","main"]'
 }
 
 @test "native frames of a thread with a small stack" {
 	a_deep_leak
-	leaked --stack full -- ./deep thread
+	leaked 0 --stack full -- ./deep thread
 	ask '.leaks[0].native[:4] | map(.function)' '["leaf","middle","upper","thread"]'
 }
 
 @test "on a foreign stack the caller is all, and nothing is read beyond" {
 	a_deep_leak
 	for how in signal coroutine; do
-		leaked --stack full -- ./deep $how
+		leaked 0 --stack full -- ./deep $how
 		ask '.leaks[0].native | map(.function)' '["leaf"]'
 	done
 }
@@ -243,12 +220,12 @@ a_deep_leak() {
 	a_deep_leak -fomit-frame-pointer -O2
 	for how in "" thread; do
 		# shellcheck disable=SC2086
-		leaked --stack full -- ./deep $how
+		leaked 0 --stack full -- ./deep $how
 		ask '.leaks[0].native[:3] | map([.function, .line])' '[["leaf",9],["middle",10],["upper",11]]'
 		ask ".leaks[0].native[3].function" "\"${how:-main}\""
 	done
 	for how in signal coroutine; do
-		leaked --stack full -- ./deep $how
+		leaked 0 --stack full -- ./deep $how
 		ask '.leaks[0] | [.bytes, (.native | map(.function))]' '[4096,["leaf"]]'
 	done
 }
@@ -257,12 +234,12 @@ a_deep_leak() {
 	a_deep_leak -fomit-frame-pointer -O2 -fno-asynchronous-unwind-tables -fno-unwind-tables
 	for how in "" thread signal coroutine; do
 		# shellcheck disable=SC2086
-		leaked --stack full -- ./deep $how
+		leaked 0 --stack full -- ./deep $how
 		ask '.leaks[0] | [.bytes, .native[0].function]' '[4096,"leaf"]'
 	done
 	# With frame pointers they are enough.
 	a_deep_leak -O1 -fno-asynchronous-unwind-tables -fno-unwind-tables
-	leaked --stack full -- ./deep
+	leaked 0 --stack full -- ./deep
 	ask '.leaks[0].native[:4] | map(.function)' '["leaf","middle","upper","main"]'
 }
 
@@ -289,7 +266,7 @@ a_deep_leak() {
 		[ "$(uname -m)" = x86_64 ] || flags=${flags/-march=x86-64-v3/}
 		# shellcheck disable=SC2086
 		g++ -g $flags -fno-optimize-sibling-calls -I. -o odd odd.cc -L"$B/sim" -lcuda
-		leaked --stack native -- ./odd
+		leaked 0 --stack native -- ./odd
 		echo "$flags: $(jq -c '.processes[0].leaks[0].native | map(.function)' r.json)"
 		ask '.leaks[0].native | map(.function // "" | split("(")[0]) |
 			[.[] | select(IN("leaf", "large", "variable", "aligned", "compare", "sorted", "guarded", "main"))]' \
@@ -310,7 +287,7 @@ a_deep_leak() {
 		int main() { start(); std::vector<unsigned long> all(3); upper(all); return all.size() == 1; }
 	END
 	g++ -g -O2 -fomit-frame-pointer -I. -o deep deep.cc -L"$B/sim" -lcuda
-	leaked --stack native -- ./deep
+	leaked 0 --stack native -- ./deep
 	ask '.leaks | map([.count, (.native[:3] | map(.function | split("(")[0]))])' '[[3,["leaf","upper","main"]]]'
 }
 
@@ -327,9 +304,9 @@ a_deep_leak() {
 			return 0;
 		}
 	END
-	leaked --stack native -- ./many
+	leaked 0 --stack native -- ./many
 	ask '.leaks | map([.count, .native[1].function])' '[[1000,"one"],[500,"two"]]'
-	leaked --stack addr -- ./many
+	leaked 0 --stack addr -- ./many
 	ask '.leaks | map(.count)' '[1500]'
 }
 
@@ -361,14 +338,14 @@ a_python_leak() {
 		$version -c '' 2>/dev/null || continue
 		for how in "--stack python:" "--stack full:" "--stack full:hold"; do
 			# shellcheck disable=SC2086
-			leaked ${how%:*} -- $version train.py ${how#*:}
+			leaked 0 ${how%:*} -- $version train.py ${how#*:}
 			# Before 3.11 a method has no longer name than its own.
 			ask '.leaks | map([.count, (.python | map([(.file | split("/") | last), .line, (.function | split(".") | last)]))])' \
 				'[[3,[["train.py",7,"allocate"],["train.py",11,"step"],["train.py",16,"<module>"]]]]'
 			[[ $output == *" from allocate, train.py:7 (python)"* ]]
 		done
 	done
-	leaked --stack native -- python3 train.py
+	leaked 0 --stack native -- python3 train.py
 	ask '.leaks[0].python' '[]'
 }
 
@@ -400,7 +377,7 @@ a_python_leak() {
 	END
 	for how in "" hold; do
 		# shellcheck disable=SC2086
-		leaked --stack python -- python3 train.py $how
+		leaked 0 --stack python -- python3 train.py $how
 		ask '[.leaks[] | select(.python[1].file | startswith("cell-")) |
 			.python[1] | select(.function == ("f" + (.file | ltrimstr("cell-"))))] | length' 300
 	done
@@ -419,6 +396,6 @@ a_python_leak() {
 		for t in threads + [daemon]: t.start()
 		for t in threads: t.join()
 	END
-	leaked --stack full -- python3 train.py
+	leaked 0 --stack full -- python3 train.py
 	ask '[.leaks[] | select(.python | map(.line) | index(21)) | .count] | add' 4
 }

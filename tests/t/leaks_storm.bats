@@ -2,17 +2,15 @@
 # Random programs: killed at random moments the report brackets the truth; with a known truth it is exact.
 # STORMS=200 does more of it.
 
+load leaks
+
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
-	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	leaks_setup
 	seed=${SEED:-$RANDOM}
 	ulimit -c 0
 }
 
-teardown() {
-	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
-}
+teardown() { leaks_teardown; }
 
 @test "killed at a random moment: the driver's truth lies within live and in flight" {
 	exact=0 inexact=0

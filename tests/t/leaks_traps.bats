@@ -1,36 +1,14 @@
 #!/usr/bin/env bats
 # What leak finders of others got wrong: intentional leaks, silent CI, objects, managed memory, the killed.
 
+load leaks
+
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
-	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	leaks_setup
 	play=$B/apps/play
 }
 
-teardown() {
-	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
-}
-
-# leaked STATUS OPTION... -- COMMAND...: run it, its report in r.json, its text in $output.
-leaked() {
-	local status=0
-	rm -f r.json
-	output=$(timeout 60 "$B/cuward" run --sim --report r.json "${@:2}" 2>&1) || status=$?
-	[ "$status" -eq "$1" ] || {
-		echo "status $status: $output"
-		return 1
-	}
-}
-
-ask() {
-	local answer
-	answer=$(jq -c "$1" r.json)
-	[ "$answer" = "$2" ] || {
-		echo "$1 is $answer, not $2"
-		return 1
-	}
-}
+teardown() { leaks_teardown; }
 
 start='int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
 int cuMemAlloc_v2(unsigned long *, unsigned long), cuMemFree_v2(unsigned long);
@@ -58,21 +36,21 @@ static inline void start(void) { cuInit(0); cuDevicePrimaryCtxRetain(&c, 0); cuC
 	echo 'lib:^libframework.so$' >known.supp
 	leaked 23 --fail-on leak -- ./train
 	leaked 0 --fail-on leak --suppressions known.supp -- ./train
-	ask '.processes[0].leaks | map([.count, .suppressed_by])' '[[3,"lib:^libframework.so$"]]'
+	ask_report '.processes[0].leaks | map([.count, .suppressed_by])' '[[3,"lib:^libframework.so$"]]'
 	leaked 23 --fail-on leak --suppressions known.supp -- ./train too
 	[[ $output == *"leaked 4 KiB in 1 allocation:"*"from load_batch, "* ]]
-	ask '.run | [.leaked, .leaked_bytes]' '[1,4096]'
+	ask_report '.run | [.leaked, .leaked_bytes]' '[1,4096]'
 	leaked 0 --fail-on leak:4097 --suppressions known.supp -- ./train too
 	leaked 23 --fail-on leak:4096 --suppressions known.supp -- ./train too
 }
 
 @test "a leak that CI sees: status, and the program's own status first" {
 	leaked 0 -- "$play" init device 0 alloc 1M
-	ask '.run | [.command_status, .exit_status, .failed_on, .leaked]' '[0,0,null,1]'
+	ask_report '.run | [.command_status, .exit_status, .failed_on, .leaked]' '[0,0,null,1]'
 	leaked 23 --fail-on=leak -- "$play" init device 0 alloc 1M
-	ask '.run | [.command_status, .exit_status, .failed_on, .leaked]' '[0,23,"leak",1]'
+	ask_report '.run | [.command_status, .exit_status, .failed_on, .leaked]' '[0,23,"leak",1]'
 	leaked 3 --fail-on=leak -- "$play" init device 0 alloc 1M exit 3
-	ask '.run | [.command_status, .exit_status, .failed_on, .leaked]' '[3,3,null,1]'
+	ask_report '.run | [.command_status, .exit_status, .failed_on, .leaked]' '[3,3,null,1]'
 	leaked 9 --fail-on=leak --error-exitcode 9 -- "$play" init device 0 alloc 1M
 	leaked 0 --fail-on=leak -- "$play" init device 0 alloc 1M freeall
 }
@@ -93,9 +71,9 @@ static inline void start(void) { cuInit(0); cuDevicePrimaryCtxRetain(&c, 0); cuC
 		}
 	END
 	leaked 0 --fail-on leak -- ./hoard
-	ask '.processes[0].objects | [.module, .stream, .event] | map([.created, .live])' '[[1000,999],[1000,999],[1000,1000]]'
-	ask '[.processes[0].findings[] | select(.code == "objects-live") | .count]' '[2998]'
-	ask '.processes[0].leaks' '[]'
+	ask_report '.processes[0].objects | [.module, .stream, .event] | map([.created, .live])' '[[1000,999],[1000,999],[1000,1000]]'
+	ask_report '[.processes[0].findings[] | select(.code == "objects-live") | .count]' '[2998]'
+	ask_report '.processes[0].leaks' '[]'
 }
 
 @test "managed memory is seen, with and without a prefetch" {
@@ -114,7 +92,7 @@ static inline void start(void) { cuInit(0); cuDevicePrimaryCtxRetain(&c, 0); cuC
 	for arguments in "" prefetch; do
 		# shellcheck disable=SC2086
 		leaked 23 --fail-on leak -- ./managed $arguments
-		ask '.processes[0].leaks | map([.verdict, .kind, .bytes])' '[["leak","managed",8388608]]'
+		ask_report '.processes[0].leaks | map([.verdict, .kind, .bytes])' '[["leak","managed",8388608]]'
 		[[ $output == *"(managed memory, GPU 0) from main, "* ]]
 	done
 	leaked 0 --fail-on leak -- ./managed prefetch free
@@ -124,7 +102,7 @@ static inline void start(void) { cuInit(0); cuDevicePrimaryCtxRetain(&c, 0); cuC
 	for signal in 9 11; do
 		leaked 0 --job-memory 4M -- "$play" fork '(' init device 0 alloc 3M kill $signal ')' wait \
 			fork '(' init device 0 alloc 3M freeall ')' wait
-		ask '[.processes[] | .ended] | sort' '["exit","unknown"]'
-		ask '[.processes[].devices[0].denied] | add' 0
+		ask_report '[.processes[] | .ended] | sort' '["exit","unknown"]'
+		ask_report '[.processes[].devices[0].denied] | add' 0
 	done
 }

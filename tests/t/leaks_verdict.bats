@@ -1,37 +1,14 @@
 #!/usr/bin/env bats
 # What counts as a leak: at exit, by growth, between marks; what is held, reclaimed, imported; faulty frees.
 
+load leaks
+
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
-	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
+	leaks_setup
 	shapes=$B/apps/shapes
 }
 
-teardown() {
-	[ -z "$(find state -name '*.ledger' 2>/dev/null)" ]
-}
-
-# leaked STATUS OPTION... -- COMMAND...: run it, its report in r.json, its text in $output.
-leaked() {
-	local status=0
-	rm -f r.json
-	output=$(timeout 60 "$B/cuward" run --sim --report r.json "${@:2}" 2>&1) || status=$?
-	[ "$status" -eq "$1" ] || {
-		echo "status $status: $output"
-		return 1
-	}
-}
-
-# ask FILTER VALUE: about the first process.
-ask() {
-	local answer
-	answer=$(jq -c ".processes[0] | $1" r.json)
-	[ "$answer" = "$2" ] || {
-		echo "$1 is $answer, not $2"
-		return 1
-	}
-}
+teardown() { leaks_teardown; }
 
 verdicts() { ask '.leaks | map([.verdict, .count])' "$1"; }
 

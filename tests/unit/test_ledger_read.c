@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
+#include "folder.h"
 #include "ledger_read.h"
 
-static char folder[] = "/tmp/cuward-ledger-XXXXXX";
 static struct ledger_header header;
 static char why[256];
 
@@ -296,21 +296,6 @@ static void test_owner_by_proc(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	header.who.pid = (uint32_t)child;
 	assert_int_equal(owner(), OWNER_DEAD);
-}
-
-static int enter_folder(void **state)
-{
-	(void)state;
-	return mkdtemp(folder) ? chdir(folder) : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[100];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
 }
 
 int main(void)

@@ -14,10 +14,9 @@
 
 #include <cmocka.h>
 
+#include "folder.h"
 #include "report_file.h"
 #include "text.h"
-
-static char folder[] = "/tmp/cuward-report-XXXXXX";
 
 static const struct report_writer writer = { .pid = 4711, .uid = 0,
 	.start_ns = 1709208184500000000ull };
@@ -146,21 +145,6 @@ static void test_descriptor(void **state)
 	write_report(name, "after");
 	fclose(file);
 	assert_content("open", "before after");
-}
-
-static int enter_folder(void **state)
-{
-	(void)state;
-	return mkdtemp(folder) ? chdir(folder) : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[100];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
 }
 
 int main(void)
