@@ -4,7 +4,7 @@
  *
  *	init  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
  *	info TOTAL/FREE  launch KERNEL  launches MS  sync  copy  churn MS  grow MS
- *	sleep MS  sh COMMAND  chdir FOLDER  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
+ *	sleep MS  sh COMMAND  chdir FOLDER  putenv NAME=VALUE  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
  *	fork ( ... )  wait  exec PROGRAM ARG...
  *
  * SIZE is bytes, or with K, M or G. free N frees the Nth allocation of this process, from 0.
@@ -249,6 +249,8 @@ static void with_argument(const char *word, const char *argument)
 		keep_allocating(atoi(argument), word[0] == 'c');
 	else if (strcmp(word, "chdir") == 0)
 		need("chdir", chdir(argument));
+	else if (strcmp(word, "putenv") == 0)
+		need("putenv", putenv((char *)argument));
 	else if (strcmp(word, "say") == 0)
 		printf("%s\n", argument), fflush(stdout);
 	else if (strcmp(word, "exit") == 0)

@@ -22,6 +22,7 @@
 	} while (0)
 
 #define BOX 12
+#define SLICES 0xf00 /* the last four are parts of a GPU */
 
 static const CUuuid *visible_box(void)
 {
@@ -46,7 +47,7 @@ static int visible_one(const uint8_t *data, size_t size)
 
 	memcpy(text, data, size);
 	text[size] = 0;
-	count = visible_parse(text, visible_box(), BOX, seen);
+	count = visible_parse(text, visible_box(), SLICES, BOX, seen);
 	VISIBLE_HOLDS(count >= 0 && count <= BOX);
 	for (int i = 0; i < count; i++) {
 		VISIBLE_HOLDS(seen[i] >= 0 && seen[i] < BOX);
@@ -56,7 +57,7 @@ static int visible_one(const uint8_t *data, size_t size)
 			seen[i]);
 	}
 	/* The same devices by their numbers are the same list. */
-	VISIBLE_HOLDS(visible_parse(round, visible_box(), BOX, again) == count);
+	VISIBLE_HOLDS(visible_parse(round, visible_box(), SLICES, BOX, again) == count);
 	VISIBLE_HOLDS(!memcmp(seen, again, (size_t)count * sizeof(*seen)));
 	free(text);
 	free(seen);

@@ -49,13 +49,14 @@ static uint64_t memory_of(int index)
 	return bytes / SIM_BLOCK * SIM_BLOCK;
 }
 
-static void parse_uuid(const char *text, CUuuid *uuid)
+static void parse_uuid(const char *text, CUuuid *uuid, bool *slice)
 {
 	unsigned char *bytes = (unsigned char *)uuid->bytes;
 	size_t nibble = 0;
 
 	memset(uuid, 0, sizeof(*uuid));
-	text += strncasecmp(text, "GPU-", 4) ? 0 : 4;
+	*slice = !strncasecmp(text, "MIG-", 4);
+	text += *slice || !strncasecmp(text, "GPU-", 4) ? 4 : 0;
 	for (; *text && *text != ',' && nibble < 2 * sizeof(uuid->bytes); text++) {
 		if (!isxdigit((unsigned char)*text))
 			continue;
@@ -80,10 +81,29 @@ static void name_device(struct device *device)
 		item(knobs.uuids, device->index, &start);
 	else
 		start = text;
-	parse_uuid(start, &device->uuid);
+	parse_uuid(start, &device->uuid, &device->slice);
 }
 
 /* ---- CUDA_VISIBLE_DEVICES ---- */
+
+/* The fastest first, unless the bus is to decide: then as they stand in the box. */
+static void put_in_order(int order[SIM_DEVICES])
+{
+	const char *by = getenv("CUDA_DEVICE_ORDER"), *start = knobs.fastest;
+	bool taken[SIM_DEVICES] = { false };
+	int i, count = 0;
+
+	while (*start && (!by || strcmp(by, "PCI_BUS_ID"))) {
+		i = atoi(start);
+		if (i >= 0 && i < device_count && !taken[i])
+			taken[order[count++] = i] = true;
+		start += strcspn(start, ",");
+		start += *start == ',';
+	}
+	for (i = 0; i < device_count; i++)
+		if (!taken[i])
+			order[count++] = i;
+}
 
 static void make_visible(struct device *device)
 {
@@ -94,18 +114,22 @@ static void make_visible(struct device *device)
 static void read_visible(const char *list)
 {
 	CUuuid uuids[SIM_DEVICES];
-	int i, count, seen[SIM_DEVICES];
+	int i, count, order[SIM_DEVICES], seen[SIM_DEVICES];
+	uint64_t slices = 0;
 
-	for (i = 0; i < device_count; i++)
-		uuids[i] = devices[i].uuid;
-	count = visible_parse(list, uuids, device_count, seen);
+	put_in_order(order);
+	for (i = 0; i < device_count; i++) {
+		uuids[i] = devices[order[i]].uuid;
+		slices |= (uint64_t)devices[order[i]].slice << i;
+		seen[i] = i;
+	}
+	count = list ? visible_parse(list, uuids, slices, device_count, seen) : device_count;
 	for (i = 0; i < count; i++)
-		make_visible(&devices[seen[i]]);
+		make_visible(&devices[order[seen[i]]]);
 }
 
 static void look_around(void)
 {
-	const char *list = getenv("CUDA_VISIBLE_DEVICES");
 	int i;
 
 	device_count = (int)(knobs.devices < SIM_DEVICES ? knobs.devices : SIM_DEVICES);
@@ -116,10 +140,7 @@ static void look_around(void)
 		pthread_mutex_init(&devices[i].lock, NULL);
 		name_device(&devices[i]);
 	}
-	for (i = 0; !list && i < device_count; i++)
-		make_visible(&devices[i]);
-	if (list)
-		read_visible(list);
+	read_visible(getenv("CUDA_VISIBLE_DEVICES"));
 }
 
 CUresult devices_open(void)
@@ -178,7 +199,7 @@ CUresult sim_cuDeviceGetName(char *name, int len, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+CUresult sim_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
 	if (!uuid)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -188,9 +209,14 @@ CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+/* The first ABI says of every slice which GPU it is a part of: here that all are of one. */
+CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
-	return sim_cuDeviceGetUuid(uuid, dev);
+	CUresult result = sim_cuDeviceGetUuid_v2(uuid, dev);
+
+	if (result == CUDA_SUCCESS && device_get(dev)->slice)
+		memset(uuid->bytes, 0x51, sizeof(uuid->bytes));
+	return result;
 }
 
 CUresult sim_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)

@@ -10,6 +10,7 @@ struct device {
 	int index;   /* in the box */
 	int ordinal; /* as CUDA_VISIBLE_DEVICES left it, or -1 */
 	CUuuid uuid;
+	bool slice; /* of a GPU that is divided; its UUID is said as MIG-... */
 	uint64_t memory;
 	pthread_mutex_t lock;
 	struct arena arenas[ARENA_KINDS];

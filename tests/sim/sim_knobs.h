@@ -14,6 +14,7 @@
 	X(number, devices, "DEVICES", "1") \
 	X(text, memory, "MEMORY", "16G") \
 	X(text, uuids, "UUIDS", "") \
+	X(text, fastest, "FASTEST", "") \
 	X(text, cc, "CC", "8.6") \
 	X(flag, integrated, "INTEGRATED", "0") \
 	X(number, driver_version, "DRIVER_VERSION", "0") \

@@ -25,11 +25,14 @@ static void lists(void **state)
 		{ "gpu-00515151-5151-5151-5151-515151515103,0", "3 0" },
 		{ "GPU-00515151-5151-5151-5151-5151515151", "" }, /* of several */
 		{ "GPU-00515151-5151-5151-5151-5151515151022", "" }, { "GPU-ff", "" }, { "no", "" },
+		{ "MIG-02515151-5151-5151-5151-515151515109,1", "9 1" },
+		{ "GPU-02515151-5151-5151-5151-515151515109", "" }, /* a slice has another name */
+		{ "MIG-00515151-5151-5151-5151-515151515102", "" }, { "mig-02", "" }, { "8,9", "8 9" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		int seen[BOX], count = visible_parse(table[i].list, visible_box(), BOX, seen);
+		int seen[BOX], count = visible_parse(table[i].list, visible_box(), SLICES, BOX, seen);
 		char text[BOX * 4] = "";
 
 		for (int k = 0; k < count; k++)
