@@ -50,7 +50,8 @@ static struct {
 	uint32_t count;
 	bool too_many;
 	bool opened;
-	bool blind; /* the kernel lets us not read */
+	bool blind; /* somebody could not be read */
+	bool by_file; /* process_vm_readv is not allowed, as in many a container */
 	uint64_t seen_ns;    /* change of the folder that was seen */
 	uint64_t scanned_ns; /* when */
 	const struct admin *admin;
@@ -59,13 +60,23 @@ static struct {
 	struct copy copy; /* of the one that is being read */
 } WHOLE_PAGES near;
 
-/* Bytes read; fewer where the rest is not there any more. */
-static size_t read_memory(void *to, const void *from, size_t bytes)
+static ssize_t read_memory(void *to, const void *from, size_t bytes)
 {
 	struct iovec local = { to, bytes }, remote = { (void *)from, bytes };
-	ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 
-	if (got < 0 && errno != EFAULT)
+	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+}
+
+/* Bytes read; fewer where the rest is not there any more. */
+static size_t read_slots(const struct neighbour *neighbour, int fd, void *to, size_t offset, size_t bytes)
+{
+	ssize_t got;
+
+	if (near.by_file)
+		got = pread(fd, to, bytes, offset);
+	else
+		got = read_memory(to, neighbour->slots + offset, bytes);
+	if (got < 0 && (near.by_file || errno != EFAULT))
 		near.blind = true;
 	return got < 0 ? 0 : got;
 }
@@ -174,9 +185,9 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /* The header, and as many slots behind it as there were last time. How many; -1: not even the header. */
-static int read_first(struct neighbour *neighbour)
+static int read_first(struct neighbour *neighbour, int fd)
 {
-	size_t got = read_memory(&near.copy, neighbour->slots, sizeof(struct slots_header) +
+	size_t got = read_slots(neighbour, fd, &near.copy, 0, sizeof(struct slots_header) +
 		least(neighbour->used, BATCH) * sizeof(struct slot));
 
 	if (got < sizeof(struct slots_header))
@@ -186,9 +197,9 @@ static int read_first(struct neighbour *neighbour)
 }
 
 /* Slots from `first` on, instead of those that were there. */
-static uint32_t read_more(const struct neighbour *neighbour, uint32_t first)
+static uint32_t read_more(const struct neighbour *neighbour, int fd, uint32_t first)
 {
-	return read_memory(near.copy.slots, neighbour->slots + sizeof(struct slots_header) +
+	return read_slots(neighbour, fd, near.copy.slots, sizeof(struct slots_header) +
 		(size_t)first * sizeof(struct slot), least(neighbour->used - first, BATCH) *
 		sizeof(struct slot)) / sizeof(struct slot);
 }
@@ -222,6 +233,21 @@ static int open_file(const struct neighbour *neighbour)
 	return open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
+/* The same, to be read: whose file it is may have changed. Where we have no descriptor left, he may
+ * hold anything. */
+static int open_to_read(const struct neighbour *neighbour)
+{
+	int fd = open_file(neighbour);
+	struct stat status;
+
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		near.blind = true;
+	if (fd < 0 || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == neighbour->uid))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 /* Somebody who counts; word is that of the device. */
 typedef void each(void *to, const struct neighbour *neighbour, const struct slot *slot, int word);
 
@@ -234,13 +260,15 @@ static void each_slot(struct neighbour *neighbour, unsigned word_index, uint32_t
 	each *tell, void *to)
 {
 	uint32_t first = 0;
-	int got = read_first(neighbour);
+	int fd = near.by_file ? open_to_read(neighbour) : -1;
+	int got = near.by_file && fd < 0 ? -1 : read_first(neighbour, fd);
 	int word = got < 0 ? -1 : word_of(word_index);
-	int fd = carefully && word >= 0 ? open_file(neighbour) : -1;
 
+	if (carefully && word >= 0 && !near.by_file)
+		fd = open_file(neighbour);
 	for (; word >= 0 && first < neighbour->used; first += got, got = 0) {
 		if (got <= 0)
-			got = read_more(neighbour, first);
+			got = read_more(neighbour, fd, first);
 		if (got <= 0)
 			break;
 		for (int i = 0; i < got; i++)
@@ -310,6 +338,7 @@ static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct ne
 {
 	uint64_t held[ADMIN_RESERVES] = { 0 };
 
+	near.blind = false;
 	look_around();
 	for (uint32_t i = 0; i < near.count; i++) {
 		struct adding adding = { sum, share_slots()->devices[word_index].total_bytes, 0, 0 };
@@ -388,13 +417,12 @@ bool neighbours_open(const struct admin *admin, char *why, size_t why_bytes)
 	near.admin = admin;
 	for (unsigned i = 0; i < admin->reserve_count; i++)
 		near.ours[i] = has_reserve(&admin->reserves[i], getuid());
-	if (read_memory(&probe, share_slots(), sizeof(probe)) == sizeof(probe)) {
-		neighbours_add(0, NEIGHBOURS_ALL, false, &sum);
-		if (!near.too_many)
-			return true;
-	}
+	near.by_file = read_memory(&probe, share_slots(), sizeof(probe)) != sizeof(probe);
+	neighbours_add(0, NEIGHBOURS_ALL, false, &sum);
+	if (!near.too_many && !near.blind)
+		return true;
 	snprintf(why, why_bytes, near.too_many ? "there are too many users in " FOLDER :
-		"process_vm_readv is not allowed here, so " FOLDER " cannot be read safely");
+		"a file in " FOLDER " could not be read");
 	return false;
 }
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # get_debs.sh FOLDER ARCHITECTURE COMPONENTS PACKAGE... - Debian packages, unpacked and not installed.
 #
-# For what is in a section or of an architecture that few machines have enabled. The lists are our own
+# For what is in a section or of an architecture that few machines have enabled, or would start a service.
+# With NEEDS=1 also whatever those need that is not installed here. The lists are our own
 # and go when we are done; what stays is FOLDER/debs and FOLDER/unpacked. Needs no root.
 set -eu
 folder=$1 architecture=$2 components=$3
@@ -22,7 +23,7 @@ trap 'rm -rf "$folder/apt"' EXIT
 our_apt() {
 	timeout 300 apt-get -qq -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$folder/apt/sources" \
 		-o Dir::State::lists="$folder/apt/lists" -o Dir::Cache="$folder/apt/cache" \
-		-o APT::Architectures::="$architecture" -o APT::Sandbox::User=root "$@" >&2
+		-o APT::Architectures::="$architecture" -o APT::Sandbox::User=root "$@"
 }
 
 mirror=$(debian_mirror)
@@ -31,13 +32,16 @@ keys=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -e $keys ] && keys=" signed-by=$keys" || keys=
 [ -z "${SUITE-}" ] || mirror="${mirror% *} $SUITE"
 echo "deb [arch=$architecture$keys] $mirror $components" >"$folder/apt/sources/debian.list"
-our_apt update
+our_apt update >&2
 cd "$folder/debs"
 for package; do
 	set -- "$@" "$package:$architecture"
 	shift
 done
-our_apt download "$@"
+if [ -n "${NEEDS-}" ]; then
+	set -- $(our_apt -s --no-install-recommends install "$@" | awk '/^Inst/ { print $2 }')
+fi
+our_apt download "$@" >&2
 for package in *.deb; do
 	dpkg -x "$package" "$folder/unpacked"
 done

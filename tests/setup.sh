@@ -1,12 +1,12 @@
 #!/bin/sh
-# setup.sh WHAT - make sure that what WHAT (build, check, clients) needs is installed.
+# setup.sh WHAT - make sure that what WHAT (build, check, clients, clusters) needs is installed.
 #
 # Debian packages, all at once: as root they are installed, otherwise the exact command is printed and
 # we stop. CUDA headers (>= 13.0): used where they are found; else two small NVIDIA packages with just
 # the headers are fetched from PyPI into build/cuda. The real programs of `clients` that Debian's main
 # section does not have are fetched into build/clients.
 set -eu
-what=${1:?usage: setup.sh build|check|clients}
+what=${1:?usage: setup.sh build|check|clients|clusters}
 top=$(cd "$(dirname "$0")/.." && pwd)
 
 packages="gcc libc6-dev make pkg-config libjansson-dev libdw-dev uthash-dev
@@ -21,6 +21,7 @@ check) packages="$packages libcmocka-dev bats jq babeltrace2 chromium python3 gd
 		packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
 clients) packages="$packages libcmocka-dev bats jq python3 procps ffmpeg python3-numba hashcat
 	gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-bad" ;;
+clusters) packages="$packages libcmocka-dev bats jq python3 python3-yaml procps util-linux iproute2" ;;
 *) echo "setup.sh: unknown part '$what'" >&2; exit 2 ;;
 esac
 headers=$("$top/tests/cuda_headers.sh")
@@ -79,6 +80,22 @@ if [ "$what" = check ] && [ ! -d "$prometheus/unpacked" ]; then
 	"$top/tests/get_debs.sh" "$prometheus" "$(dpkg --print-architecture)" main prometheus ||
 		echo "setup: there is no prometheus; the exporter is not scraped by one" >&2
 	rm -rf "$prometheus/debs"
+fi
+
+# Daemons of containers and clusters: unpacked, not installed, as above. Those that are not there are skipped.
+clusters=$top/build/clusters
+get_cluster() {
+	folder=$clusters/$1
+	shift
+	[ -d "$folder/unpacked" ] || NEEDS=1 "$top/tests/get_debs.sh" "$folder" "$(dpkg --print-architecture)" main "$@" ||
+		echo "setup: there is no $1; what is about it is skipped" >&2
+	rm -rf "$folder/debs"
+}
+if [ "$what" = clusters ]; then
+	get_cluster slurm slurmctld slurmd slurm-client munge
+	get_cluster docker docker.io docker-compose
+	get_cluster podman podman crun
+	get_cluster kubectl kubernetes-client
 fi
 
 if [ "$headers" = none ]; then

@@ -92,6 +92,11 @@ check-clients: ## unmodified CUDA programs, bare and under cuward
 	@$(MAKE) --no-print-directory $(all_cores) test-programs
 	@B=$(abspath $(B)) CC="$(CC)" tests/run.sh tests/clients/*.bats
 
+check-clusters: ## the recipes for Docker, Podman, Kubernetes and Slurm, for real (as root; fetches 120 MB)
+	@tests/setup.sh clusters
+	@$(MAKE) --no-print-directory $(all_cores) all $(B)/apps/play $(B)/apps/group $(B)/apps/filtered
+	@B=$(abspath $(B)) CC="$(CC)" tests/run.sh tests/clusters/*.bats
+
 # Without packages: where LTTng's headers are missing, WITH_LTTNG=0 leaves the provider out.
 check-gpu: ## what only a real GPU can show (WITH_LTTNG=0: needs no package)
 	@$(MAKE) --no-print-directory lib sim $(addprefix $(B)/apps/,train play families versions) $(B)/bench/bench

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "admin_dir.h"
 #include "cuward.h"
 #include "cuward/settings.h"
 #include "libraries.h"
@@ -38,6 +40,26 @@ static void put_quoted(const char *text)
 			putchar(*text);
 	}
 	putchar('\'');
+}
+
+/* What a process in a container can only follow if it is in there, in the same place. */
+static void put_mount(const char *place, const char *how)
+{
+	if (!place || place[0] != '/' || access(place, F_OK) < 0)
+		return;
+	fputs(" -v ", stdout);
+	put_quoted(place);
+	putchar(':');
+	put_quoted(place);
+	fputs(how, stdout);
+}
+
+static void put_mounts(void)
+{
+	put_mount(CUWARD_SYSCONFDIR, ":ro");
+	put_mount(CUWARD_RUNDIR, "");
+	put_mount(getenv("CUWARD_DIR"), "");
+	put_mount(getenv("CUWARD_SUPPRESSIONS"), ":ro");
 }
 
 static void put_setting(enum form form, const char *name, const char *fallback, const char *help)
@@ -119,7 +141,9 @@ int cmd_env(int argc, char **argv)
 #define X(name, variable, fallback, help) put_setting(form, variable, fallback, help);
 	CUWARD_SETTINGS(X)
 #undef X
-	if (form == DOCKER)
+	if (form == DOCKER) {
+		put_mounts();
 		putchar('\n');
+	}
 	return EXIT_FINE;
 }

@@ -125,6 +125,47 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 	X
 }
 
+@test "where process_vm_readv is not permitted, as in containers: the files themselves are read" {
+	policy '[default]' 'reserve = 8G'
+	common <<-'X'
+		filtered true || exit 0
+		filter=filtered
+		holds 4101 init device 0 alloc 1G say held sleep 600000
+		holder=$pid
+		preloaded 4110 init device 0 refused 8G alloc 7G
+		holds 4102 init device 0 alloc 1G say held sleep 600000
+		preloaded 4110 init device 0 refused 7G alloc 6G
+		# A copy without a lock, one cut off, one in somebody else's name: nobody.
+		as 4108 cp /run/cuward/slots/slots.4101 /run/cuward/slots/slots.4108
+		as 4109 cp /run/cuward/slots/slots.4101 /run/cuward/slots/slots.4109
+		as 4109 truncate -s 5000 /run/cuward/slots/slots.4109
+		as 4108 cp /run/cuward/slots/slots.4101 /run/cuward/slots/slots.4107
+		preloaded 4110 init device 0 refused 7G alloc 6G
+		# Killed, and free at once.
+		kill -9 $holder
+		wait $holder || true
+		preloaded 4110 init device 0 alloc 7G refused 1
+		# No descriptor left: the limit holds.
+		preloaded 4110 init device 0 alloc 1G sh 'prlimit --pid $PPID --nofile=3:3' refused 1G
+		# Many at once.
+		kill -9 $(jobs -p)
+		wait
+		printf '[default]\nreserve = %d\n' $(((16 << 30) - (3 << 20))) >/etc/cuward/cuward.conf
+		export CUWARD_SIM_TRUTH=$public/truth
+		umask 0
+		touch truth
+		preloaded 4101 init
+		pids=
+		for uid in 4101 4102; do
+			as $uid filtered env LD_PRELOAD=$public/bin/libcuward.so timeout 120 group 2 2 500 1048576 >out-$uid &
+			pids="$pids $!"
+		done
+		for pid in $pids; do wait $pid; done
+		[ "$($B/sim/truth truth device.0.requested_high)" = $((3 << 20)) ]
+		grep -h refused out-* | grep -qv 'refused 0 '
+	X
+}
+
 @test "what others hold is not untracked, where all meet" {
 	common <<-'X'
 		export CUWARD_SIM_TRUTH=$public/truth

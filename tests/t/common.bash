@@ -9,7 +9,7 @@ common_setup() {
 	public=$(mktemp -d)
 	chmod 755 "$public"
 	mkdir "$public/bin" "$public/etc"
-	cp "$shim" "$play" "$cuward" "$apps/group" "$public/bin"
+	cp "$shim" "$play" "$cuward" "$apps/group" "$apps/filtered" "$public/bin"
 	cp -r "$B/sim" "$public/bin/sim"
 	for file in passwd group nsswitch.conf ld.so.cache localtime alternatives; do
 		[ ! -e "/etc/$file" ] || cp -a "/etc/$file" "$public/etc"
@@ -45,7 +45,7 @@ common_setup() {
 		preloaded() {
 			local uid=$1
 			shift
-			as "$uid" env LD_PRELOAD="$public/bin/libcuward.so" play "$@"
+			as "$uid" ${filter-} env LD_PRELOAD="$public/bin/libcuward.so" play "$@"
 		}
 		# holds UID WORD...: the same in the background, up to `say held`; its pid in $pid.
 		holds() {
@@ -85,5 +85,5 @@ common() {
 	{ cat "$public/enter"; echo 'set -e'; cat; } >"$public/script"
 	[ -z "${TRACE-}" ] || sed -i '1s,^,set -x;,' "$public/script"
 	public=$public no_common=${no_common-} CUWARD_SIM_TRUTH= env -u CUWARD_SIM_TRUTH \
-		unshare -m bash "$public/script" 3>&-
+		unshare ${namespaces--m} bash "$public/script" 3>&-
 }
