@@ -53,6 +53,21 @@ static const struct format formats[] = {
 	{ CU_AD_FORMAT_SNORM_INT16X1, CU_AD_FORMAT_SNORM_INT16X1, 4, WHOLE },
 	{ CU_AD_FORMAT_SNORM_INT16X2, CU_AD_FORMAT_SNORM_INT16X2, 8, WHOLE },
 	{ CU_AD_FORMAT_SNORM_INT16X4, CU_AD_FORMAT_SNORM_INT16X4, 16, WHOLE },
+	/* By number, as the names are those of headers newer than 13.0. */
+	{ 0x51, 0x51, 4, WHOLE },  /* CU_AD_FORMAT_UINT8_PACKED_422 */
+	{ 0x52, 0x52, 8, WHOLE },  /* 8 bit, 444 packed */
+	{ 0x53, 0x53, 3, WHOLE },  /* 8 bit, 420 semi-planar; then 16 bit, and so on in pairs */
+	{ 0x54, 0x54, 6, WHOLE },
+	{ 0x55, 0x55, 4, WHOLE },  /* 422 */
+	{ 0x56, 0x56, 8, WHOLE },
+	{ 0x57, 0x57, 6, WHOLE },  /* 444 */
+	{ 0x58, 0x58, 12, WHOLE },
+	{ 0x59, 0x59, 3, WHOLE },  /* 420 planar */
+	{ 0x5a, 0x5a, 6, WHOLE },
+	{ 0x5b, 0x5b, 4, WHOLE },  /* 422 */
+	{ 0x5c, 0x5c, 8, WHOLE },
+	{ 0x5d, 0x5d, 6, WHOLE },  /* 444 */
+	{ 0x5e, 0x5e, 12, WHOLE }, /* CU_AD_FORMAT_UINT16_PLANAR_444 */
 };
 
 static struct format format_of(int value, bool *known)

@@ -16,6 +16,12 @@ $(B)/apps/%: tests/apps/%.c $(G)/driver_calls.h $(B)/sim/libcuda.so.1 Makefile $
 	$(Q)$(CC) $(CFLAGS) -std=gnu11 $(warnings) -Wno-strict-prototypes -D_GNU_SOURCE= $(san_flags) -Iinclude -I$(G) -Itests/sim \
 		-isystem $(cuda_include) -MMD -MP -o $@ $< \
 		$$(sed -n '1s,^/\* flags: \(.*\) \*/$$,\1,p' $<) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
+# The formats that the header has, so that a new one fails the test that knows them all.
+$(G)/array_formats.h: $(G)/driver_calls.h tests/tests.mk
+	$(call say,GEN,$@)
+	$(Q)awk '/CU_AD_FORMAT_MAX *=/ { next } /^ *CU_AD_FORMAT_[A-Za-z0-9_]+ *= *0x[0-9a-fA-F]+,?/ { list = list " X(" $$1 ")" } \
+		END { print "#define ARRAY_FORMATS(X)" list }' $(G)/cuda.i > $@
+$(B)/unit/test_array_size: $(G)/array_formats.h
 $(B)/unit/%: tests/unit/%.c $(G)/driver_calls.h Makefile $(B)/flags tests/tests.mk
 	$(call say,UNIT,$@)
 	@mkdir -p $(@D)
@@ -56,7 +62,7 @@ $(B)/model/told/libcuward-lttng.so: tests/model/told.c tests/model/told.h includ
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim -fPIC -shared -Wl,-soname,$(@F) -MF $@.d -o $@ $<
 	$(Q)ln -sf ../../libcuward.so $(@D)/libcuward.so
-$(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) $(G)/driver_calls.h \
+$(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) $(G)/driver_calls.h $(G)/array_formats.h \
 		$(B)/sim/libcuda.so.1 Makefile tests/tests.mk $(wildcard include/cuward/*.h)
 	$(call say,MODEL,$@)
 	@mkdir -p $(@D)

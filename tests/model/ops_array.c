@@ -1,28 +1,40 @@
 /*
  * ops_array.c - arrays and mipmaps, with memory, without, and with it mapped later.
  */
+#include "array_formats.h"
 #include "model.h"
 
-static const CUarray_format formats[] = { CU_AD_FORMAT_UNSIGNED_INT8, CU_AD_FORMAT_HALF,
-	CU_AD_FORMAT_FLOAT, CU_AD_FORMAT_SIGNED_INT16, CU_AD_FORMAT_UNORM_INT8X4,
-	CU_AD_FORMAT_UNORM_INT16X2, CU_AD_FORMAT_NV12, CU_AD_FORMAT_BC1_UNORM, CU_AD_FORMAT_BC7_UNORM,
-	CU_AD_FORMAT_BC4_SNORM, CU_AD_FORMAT_Y416, CU_AD_FORMAT_AYUV, CU_AD_FORMAT_P010,
-	CU_AD_FORMAT_SNORM_INT8X1, (CUarray_format)0x7777 };
+/* Every format of the header, those that newer ones name, and one that nobody knows. */
+static const int formats[] = {
+#define X(name) name,
+	ARRAY_FORMATS(X)
+#undef X
+	0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x5b, 0x5c, 0x5d, 0x5e, 0x7777,
+};
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+/* The shape most often, and any flags beside it; both kinds without memory less often. */
+static unsigned any_flags(uint32_t random)
+{
+	static const unsigned shapes[] = { 0, 0, 0, CUDA_ARRAY3D_LAYERED, CUDA_ARRAY3D_CUBEMAP,
+		CUDA_ARRAY3D_SPARSE, CUDA_ARRAY3D_DEFERRED_MAPPING,
+		CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP };
+
+	return shapes[random % 8] | ((random >> 3) % 4 ? 0 : (random >> 5) & (CUDA_ARRAY3D_SURFACE_LDST |
+		CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_DEPTH_TEXTURE | CUDA_ARRAY3D_COLOR_ATTACHMENT |
+		CUDA_ARRAY3D_VIDEO_ENCODE_DECODE));
+}
 
 static CUDA_ARRAY3D_DESCRIPTOR shape(const struct step *s)
 {
-	static const unsigned flags[] = { 0, 0, 0, CUDA_ARRAY3D_LAYERED, CUDA_ARRAY3D_CUBEMAP,
-		CUDA_ARRAY3D_SURFACE_LDST, CUDA_ARRAY3D_SPARSE, CUDA_ARRAY3D_DEFERRED_MAPPING,
-		CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP };
 	static const unsigned channels[] = { 1, 2, 4, 1, 2, 4, 3, 0 };
 	CUDA_ARRAY3D_DESCRIPTOR d = {
 		.Width = s->b % 700,
 		.Height = (s->b >> 10) % 3 ? (s->b >> 12) % 600 : 0,
 		.Depth = (s->b >> 22) % 4 == 3 ? (s->b >> 24) % 20 : 0,
-		.Format = formats[s->c % FORMATS],
+		.Format = (CUarray_format)formats[s->c % FORMATS],
 		.NumChannels = channels[(s->c >> 8) % 8],
-		.Flags = flags[(s->c >> 12) % 9],
+		.Flags = any_flags(s->c >> 12),
 	};
 
 	if (d.Flags & CUDA_ARRAY3D_CUBEMAP && s->c >> 30) {

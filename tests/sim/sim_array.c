@@ -38,7 +38,24 @@ static const struct {
 	{ CU_AD_FORMAT_P216, 8 },
 	{ CU_AD_FORMAT_Y444_PLANAR8, 6 },
 	{ CU_AD_FORMAT_Y444_PLANAR10, 12 },
+	{ CU_AD_FORMAT_YUV444_8bit_SemiPlanar, 6 },
+	{ CU_AD_FORMAT_YUV444_16bit_SemiPlanar, 12 },
 };
+
+/*
+ * CU_AD_FORMAT_UINT8_PACKED_422 to CU_AD_FORMAT_UINT16_PLANAR_444 of newer headers: packed, then
+ * semi-planar and planar ones, 8 and 16 bits wide in turn, with 420, 422 and 444.
+ */
+static unsigned picture_half_bytes(int format)
+{
+	static const unsigned char samples[] = { 3, 4, 6 };
+
+	if (format == 0x51 || format == 0x52)
+		return format == 0x51 ? 4 : 8;
+	if (format < 0x53 || format > 0x5e)
+		return 0;
+	return samples[(format - 0x53) / 2 % 3] << (format - 0x53) % 2;
+}
 
 unsigned format_half_bytes(CUarray_format format, unsigned channels)
 {
@@ -60,7 +77,7 @@ unsigned format_half_bytes(CUarray_format format, unsigned channels)
 	for (i = 0; i < ARRAY_SIZE(formats); i++)
 		if (formats[i].format == format)
 			return formats[i].half_bytes;
-	return 0;
+	return picture_half_bytes(format);
 }
 
 /* Bytes of one 4 x 4 block, or 0. */

@@ -16,6 +16,8 @@ static const struct {
 	{ CU_AD_FORMAT_P216, 2, 2, 2, 2, 1 },
 	{ CU_AD_FORMAT_Y444_PLANAR8, 3, 1, 1, 1, 1 },
 	{ CU_AD_FORMAT_Y444_PLANAR10, 3, 1, 2, 1, 1 },
+	{ CU_AD_FORMAT_YUV444_8bit_SemiPlanar, 2, 2, 1, 1, 1 },
+	{ CU_AD_FORMAT_YUV444_16bit_SemiPlanar, 2, 2, 2, 1, 1 },
 };
 
 static struct array *plane_new(const struct array *whole, size_t layout, unsigned index)
