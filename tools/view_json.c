@@ -197,7 +197,7 @@ static void set_end(json_t *object, const struct model *model, const struct mode
 	set_number(object, "last_ns", process->last_ns - model->first_ns);
 	json_object_set_new(object, "complete", json_boolean(process->ended));
 	set_text(object, "ended", process->ended ? end_words[process->how] : "unknown");
-	if (process->ended)
+	if (process->ended && (process->how == END_EXIT || process->how == END_SIGNAL))
 		json_object_set_new(object, "status", json_integer(process->status));
 	else
 		set_null(object, "status");

@@ -45,7 +45,9 @@ static json_t *process_row(const struct model *model, size_t i)
 	set_number(row, "start_ns", process->first_ns - model->first_ns);
 	set_number(row, "last_ns", process->last_ns - model->first_ns);
 	set_text(row, "ended", process->ended ? end_words[process->how] : "unknown");
-	json_object_set_new(row, "status", process->ended ? json_integer(process->status) : json_null());
+	json_object_set_new(row, "status",
+		process->ended && (process->how == END_EXIT || process->how == END_SIGNAL)
+			? json_integer(process->status) : json_null());
 	set_number(row, "wall_ns", process->last_ns - process->first_ns);
 	set_number(row, "api_busy_ns", process->api.busy_ns);
 	set_known(row, "gpu_busy_ns", model->gpu_timing, process->gpu.busy_ns);
