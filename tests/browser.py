@@ -1,9 +1,20 @@
 #!/usr/bin/env python3
 """browser.py PAGE [STEP...] - open PAGE in headless Chromium and do STEPs, over its debugging pipe.
 
-STEP is `eval:EXPRESSION`, whose value is printed as JSON; `key:NAME`, a key that is pressed; `shot:FILE`,
-a screenshot; or `network`, the addresses that the page asked for, as JSON. Errors of the page's scripts
-are printed and end it with status 1. The window is 1200 by 1000.
+STEP is one of
+  eval:EXPRESSION       its value, as JSON
+  key:NAME              a key is pressed, alone or as Shift+NAME
+  click:EXPRESSION      the mouse clicks into the middle of that element
+  drag:EXPRESSION DX    the mouse goes down there, DX pixels to the right, and up
+  wheel:EXPRESSION DY [Control|Shift]   the wheel is turned there
+  axes                  what a screen reader is told: [role, name] of all that is not ignored, as JSON
+  media:NAME=VALUE      prefers-color-scheme=dark, prefers-reduced-motion=reduce, forced-colors=active
+  size:WIDTHxHEIGHT     of the window, which is 1200 by 1000 at first
+  noscript              the page is opened again, and no script of it runs
+  paint                 milliseconds from its opening to the first paint with anything on it
+  shot:FILE, whole:FILE a screenshot of the window, or of all of the page
+  network               the addresses that the page asked for, as JSON
+Errors of the page's scripts are printed and end it with status 1.
 """
 import base64
 import json
@@ -11,6 +22,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 
@@ -70,6 +82,101 @@ class Browser:
         return result["result"].get("value")
 
 
+KEYS = {"Tab": 9, "Enter": 13, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
+        "ArrowDown": 40}
+MODIFIERS = {"Control": 2, "Shift": 8}
+
+
+def open_page(browser):
+    browser.loaded = False
+    browser.call("Page.navigate", url=Path(sys.argv[1]).resolve().as_uri())
+    while not browser.loaded:
+        browser.message()
+
+
+def press(browser, name):
+    *held, key = name.split("+") if len(name) > 1 else [name]
+    text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+    common = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS.get(key, 0),
+              "modifiers": sum(MODIFIERS[one] for one in held)}
+    browser.call("Input.dispatchKeyEvent", type="keyDown", **common, **({"text": text} if text else {}))
+    browser.call("Input.dispatchKeyEvent", type="keyUp", **common)
+
+
+def middle(browser, expression):
+    return browser.evaluate("(() => { const e = %s; e.scrollIntoView({ block: 'center' }); const b = e.getBoundingClientRect();"
+                            "return [b.left + b.width / 2, b.top + b.height / 2]; })()" % expression)
+
+
+def mouse(browser, kind, x, y, **more):
+    browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+
+def drag(browser, expression, by):
+    x, y = middle(browser, expression)
+    mouse(browser, "mousePressed", x, y, button="left", buttons=1, clickCount=1)
+    for part in range(1, 5):
+        mouse(browser, "mouseMoved", x + by * part / 4, y, button="left", buttons=1)
+    mouse(browser, "mouseReleased", x + by, y, button="left", clickCount=1)
+
+
+def told(browser):
+    browser.call("Accessibility.enable")
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    return [[node["role"]["value"], node.get("name", {}).get("value", "")] for node in nodes if not node["ignored"]]
+
+
+def shot(browser, path, whole):
+    if whole:
+        size = browser.call("Page.getLayoutMetrics")["cssContentSize"]
+        browser.call("Emulation.setDeviceMetricsOverride", width=int(size["width"]), height=min(8000, int(size["height"])),
+                     deviceScaleFactor=1, mobile=False)
+        time.sleep(1)  # it is drawn; where scripts are off, nothing could tell
+    data = browser.call("Page.captureScreenshot", format="png")["data"]
+    Path(path).write_bytes(base64.b64decode(data))
+
+
+def step(browser, what, value):
+    if what == "eval":
+        print(json.dumps(browser.evaluate(value)))
+    elif what == "key":
+        press(browser, value)
+    elif what == "click":
+        x, y = middle(browser, value)
+        mouse(browser, "mouseMoved", x, y)
+        mouse(browser, "mousePressed", x, y, button="left", buttons=1, clickCount=1)
+        mouse(browser, "mouseReleased", x, y, button="left", clickCount=1)
+    elif what == "drag":
+        expression, _, by = value.rpartition(" ")
+        drag(browser, expression, int(by))
+    elif what == "wheel":
+        *expression, by, held = value.split(" ") if value.split(" ")[-1] in MODIFIERS else value.split(" ") + [""]
+        x, y = middle(browser, " ".join(expression))
+        mouse(browser, "mouseWheel", x, y, deltaX=0, deltaY=int(by), modifiers=MODIFIERS.get(held, 0))
+    elif what == "axes":
+        print(json.dumps(told(browser)))
+    elif what == "media":
+        name, _, is_now = value.partition("=")
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": name, "value": is_now}])
+        browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    elif what == "size":
+        width, height = map(int, value.split("x"))
+        browser.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    elif what == "noscript":
+        browser.call("Emulation.setScriptExecutionDisabled", value=True)
+        open_page(browser)
+    elif what == "paint":
+        print(json.dumps(browser.evaluate("new Promise(done => new PerformanceObserver(list => done(list.getEntries()"
+              ".find(e => e.name === 'first-contentful-paint').startTime)).observe({ type: 'paint', buffered: true }))")))
+    elif what in ("shot", "whole"):
+        shot(browser, value, what == "whole")
+    elif what == "network":
+        print(json.dumps(browser.requests))
+    else:
+        sys.exit("what is " + what)
+
+
 def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(profile)
@@ -78,25 +185,10 @@ def main():
             browser.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
             for domain in ("Page", "Runtime", "Network"):
                 browser.call(domain + ".enable")
-            browser.loaded = False
-            browser.call("Page.navigate", url=Path(sys.argv[1]).resolve().as_uri())
-            while not browser.loaded:
-                browser.message()
-            for step in sys.argv[2:]:
-                what, _, value = step.partition(":")
-                if what == "eval":
-                    print(json.dumps(browser.evaluate(value)))
-                elif what == "key":
-                    for kind in ("keyDown", "keyUp"):
-                        browser.call("Input.dispatchKeyEvent", type=kind, key=value,
-                                     **({"text": value} if len(value) == 1 and kind == "keyDown" else {}))
-                elif what == "shot":
-                    shot = browser.call("Page.captureScreenshot", format="png")
-                    Path(value).write_bytes(base64.b64decode(shot["data"]))
-                elif what == "network":
-                    print(json.dumps(browser.requests))
-                else:
-                    sys.exit("what is " + step)
+            open_page(browser)
+            for one in sys.argv[2:]:
+                what, _, value = one.partition(":")
+                step(browser, what, value)
         finally:
             browser.process.kill()
             browser.process.wait()

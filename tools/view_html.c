@@ -2,8 +2,9 @@
  * view_html.c - the timeline as one HTML page: the page itself is tools/share/timeline.html, and
  * what it shows is put into it as JSON.
  *
- * How large the page is does not depend on how many events there were: a lane is a string of at
- * most 1024 letters, and past LANES_MAX lanes the busiest are shown.
+ * How large the page is does not depend on how many events there were, nor on how many processes:
+ * a lane is a string of at most 1024 letters, of many lanes and processes the busiest are shown,
+ * curves of memory share a budget of points, and tables have their first rows.
  */
 #include "view.h"
 
@@ -15,9 +16,14 @@
 
 #define COLUMNS 1024
 #define LANES_MAX 1000
+#define PROCESSES_MAX 500
+#define ROWS_MAX 500
 #define CHANGES_SHOWN 1024
+#define CHANGES_LEAST 32
+#define CHANGES_IN_ALL 65536
+#define WORDS_MAX 200000
 
-/* The page, with a mark where the data goes. */
+/* The page, with marks where the data and the words go. */
 __asm__(".section .rodata\n"
 	".global view_html_page\n"
 	".global view_html_page_end\n"
@@ -26,13 +32,17 @@ __asm__(".section .rodata\n"
 	".previous\n");
 extern const char view_html_page[], view_html_page_end[];
 
-static const char mark[] = "@@DATA@@";
+/* What is left out, so that the page stays small. */
+struct budget {
+	uint64_t lane_ns, process_ns; /* those that were busy for less are */
+	unsigned changes;             /* of memory, a curve */
+};
 
-static uint64_t column_start(const struct model *model, unsigned column)
+static uint64_t column_start(const struct model *model, unsigned column, unsigned columns)
 {
 	uint64_t span_ns = model->to_ns - model->from_ns;
 
-	return model->from_ns + (uint64_t)((unsigned __int128)span_ns * column / COLUMNS);
+	return model->from_ns + (uint64_t)((unsigned __int128)span_ns * column / columns);
 }
 
 /* ---- a lane as letters: 0 is nothing, A to Z and a to z more and more; runs are counted ---- */
@@ -77,7 +87,8 @@ static json_t *strip_json(const struct model *model, const struct strip *strip)
 	struct letters letters = { .used = 0 };
 
 	for (unsigned i = 0; i < COLUMNS; i++) {
-		uint64_t from = column_start(model, i), to = column_start(model, i + 1);
+		uint64_t from = column_start(model, i, COLUMNS);
+		uint64_t to = column_start(model, i + 1, COLUMNS);
 		struct strip_bucket sum = strip_sum(strip, from, to);
 
 		add_letter(&letters, letter_of(sum.ns, to - from, sum.count));
@@ -95,16 +106,16 @@ static void add_level(json_t *list, const struct model *model, uint64_t time_ns,
 }
 
 /* Every change; of many, the highest level of each column. */
-static json_t *memory_json(const struct model *model, const struct steps *steps)
+static json_t *memory_json(const struct model *model, const struct steps *steps, unsigned most)
 {
 	json_t *list = json_array();
-	bool exact = !steps->too_many && steps->change_count <= CHANGES_SHOWN;
+	bool exact = !steps->too_many && steps->change_count <= most;
 	uint64_t before = 0;
 
 	for (size_t i = 0; i < steps->change_count && exact; i++)
 		add_level(list, model, steps->changes[i].time_ns, steps->changes[i].level);
-	for (unsigned i = 0; i < COLUMNS && !exact; i++) {
-		uint64_t from = column_start(model, i), to = column_start(model, i + 1);
+	for (unsigned i = 0; i < most && !exact; i++) {
+		uint64_t from = column_start(model, i, most), to = column_start(model, i + 1, most);
 		uint64_t level = from < to ? steps_highest(steps, from, to) : before;
 
 		if (level != before)
@@ -121,6 +132,12 @@ static const struct spans *lane_spans(const struct model *model, const struct mo
 	return model->gpu_timing ? &lane->gpu : &lane->api;
 }
 
+static bool is_shown(const struct model_process *process, unsigned index)
+{
+	return process->devices[index].uuid && process->devices[index].used &&
+		!model_is_no_device(process, index);
+}
+
 static int longer_first(const void *left, const void *right)
 {
 	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
@@ -128,26 +145,68 @@ static int longer_first(const void *left, const void *right)
 	return (a < b) - (a > b);
 }
 
-/* Lanes that are busy for less are left out; 0: there are not so many. */
-static uint64_t least_shown(const struct model *model)
-{
-	size_t count = 0, capacity = 0;
-	uint64_t *busy = NULL, least = 0;
+struct times {
+	uint64_t *ns;
+	size_t count, capacity;
+};
 
+static void add_time(struct times *times, uint64_t ns)
+{
+	times->ns = need_room(times->ns, times->count, &times->capacity, sizeof(*times->ns));
+	times->ns[times->count++] = ns;
+}
+
+/* What is above all but the longest `most`; 0: there are not so many. */
+static uint64_t least_of(struct times *times, size_t most)
+{
+	uint64_t least = 0;
+
+	if (times->count > most) {
+		qsort(times->ns, times->count, sizeof(*times->ns), longer_first);
+		least = times->ns[most] + 1;
+	}
+	free(times->ns);
+	return least;
+}
+
+static uint64_t busy_of(const struct model *model, const struct model_process *process)
+{
+	return (model->gpu_timing ? &process->gpu : &process->api)->busy_ns;
+}
+
+static bool is_left_out(const struct model *model, const struct model_process *process,
+	const struct budget *budget)
+{
+	return process->hidden || busy_of(model, process) < budget->process_ns;
+}
+
+static struct budget make_budget(const struct model *model)
+{
+	struct times lanes = { 0 }, processes = { 0 };
+	struct budget budget = { 0 };
+	unsigned curves = 0;
+
+	for (size_t i = 0; i < model->process_count; i++)
+		if (!model->processes[i]->hidden)
+			add_time(&processes, busy_of(model, model->processes[i]));
+	budget.process_ns = least_of(&processes, PROCESSES_MAX);
 	for (size_t i = 0; i < model->process_count; i++) {
 		const struct model_process *process = model->processes[i];
 
-		for (size_t k = 0; k < process->lane_count && !process->hidden; k++) {
-			busy = need_room(busy, count, &capacity, sizeof(*busy));
-			busy[count++] = lane_spans(model, &process->lanes[k])->busy_ns;
-		}
+		if (is_left_out(model, process, &budget))
+			continue;
+		for (size_t k = 0; k < process->lane_count; k++)
+			add_time(&lanes, lane_spans(model, &process->lanes[k])->busy_ns);
+		for (unsigned k = 0; k < process->device_count; k++)
+			curves += is_shown(process, k);
 	}
-	if (count > LANES_MAX) {
-		qsort(busy, count, sizeof(*busy), longer_first);
-		least = busy[LANES_MAX] + 1;
-	}
-	free(busy);
-	return least;
+	budget.lane_ns = least_of(&lanes, LANES_MAX);
+	budget.changes = curves ? CHANGES_IN_ALL / curves : CHANGES_SHOWN;
+	if (budget.changes > CHANGES_SHOWN)
+		budget.changes = CHANGES_SHOWN;
+	if (budget.changes < CHANGES_LEAST)
+		budget.changes = CHANGES_LEAST;
+	return budget;
 }
 
 static json_t *lane_json(const struct model *model, const struct model_lane *lane)
@@ -171,12 +230,40 @@ static json_t *lane_json(const struct model *model, const struct model_lane *lan
 	return object;
 }
 
+/* As they are numbered, and threads as they came: the busiest first would not be found again. */
+static int by_stream(const void *left, const void *right)
+{
+	const struct model_lane *a = *(const struct model_lane *const *)left;
+	const struct model_lane *b = *(const struct model_lane *const *)right;
+
+	return a->stream != b->stream ? (a->stream > b->stream) - (a->stream < b->stream)
+				      : (a > b) - (a < b);
+}
+
+static json_t *lanes_json(const struct model *model, const struct model_process *process,
+	unsigned device, uint64_t least_ns)
+{
+	const struct model_lane **lanes = need_zeroed(process->lane_count, sizeof(*lanes));
+	json_t *list = json_array();
+	size_t count = 0;
+
+	for (size_t i = 0; i < process->lane_count; i++)
+		if (process->lanes[i].device == device &&
+			lane_spans(model, &process->lanes[i])->busy_ns >= least_ns)
+			lanes[count++] = &process->lanes[i];
+	qsort(lanes, count, sizeof(*lanes), by_stream);
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(list, lane_json(model, lanes[i]));
+	free(lanes);
+	return list;
+}
+
 static json_t *device_json(const struct model *model, const struct model_process *process,
-	unsigned index, uint64_t least_ns)
+	unsigned index, const struct budget *budget)
 {
 	const struct model_device *device = &process->devices[index];
 	bool limited = device->limit_bytes && device->limit_bytes != UINT64_MAX;
-	json_t *object = json_object(), *lanes = json_array();
+	json_t *object = json_object();
 
 	set_number(object, "index", index);
 	set_text(object, "name", device->name);
@@ -184,20 +271,14 @@ static json_t *device_json(const struct model *model, const struct model_process
 	set_known(object, "limit_bytes", limited, device->limit_bytes);
 	set_number(object, "peak_bytes", device->memory.peak);
 	set_number(object, "denied", device->denied);
-	json_object_set_new(object, "memory", memory_json(model, &device->memory));
+	json_object_set_new(object, "memory", memory_json(model, &device->memory, budget->changes));
 	json_object_set_new(object, "refused", strip_json(model, &device->refusals));
-	for (size_t i = 0; i < process->lane_count; i++) {
-		const struct model_lane *lane = &process->lanes[i];
-
-		if (lane->device == index && lane_spans(model, lane)->busy_ns >= least_ns)
-			json_array_append_new(lanes, lane_json(model, lane));
-	}
-	json_object_set_new(object, "lanes", lanes);
+	json_object_set_new(object, "lanes", lanes_json(model, process, index, budget->lane_ns));
 	return object;
 }
 
 static json_t *process_json(const struct model *model, const struct model_process *process,
-	uint64_t least_ns)
+	const struct budget *budget)
 {
 	json_t *object = json_object(), *devices = json_array();
 
@@ -207,58 +288,107 @@ static json_t *process_json(const struct model *model, const struct model_proces
 	set_text(object, "host", process->host);
 	set_text(object, "end", view_end_text(process));
 	for (unsigned i = 0; i < process->device_count; i++)
-		if (process->devices[i].uuid && process->devices[i].used &&
-			!model_is_no_device(process, i))
-			json_array_append_new(devices, device_json(model, process, i, least_ns));
+		if (is_shown(process, i))
+			json_array_append_new(devices, device_json(model, process, i, budget));
 	json_object_set_new(object, "devices", devices);
 	return object;
 }
 
 /* ---- the page ---- */
 
-/* What the terminal shows above its tables, and its warnings. */
-static json_t *text_json(const struct model *model, const struct trace_facts *facts, bool doubts)
+enum words { HEADER, DOUBTS, FINDINGS, STATS };
+
+static void put_findings(FILE *out, const struct model *model)
+{
+	size_t count;
+	struct view_finding *findings = view_findings(model, &count);
+
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, "#%zu: %s\n", findings[i].process + 1, findings[i].text);
+	free(findings);
+}
+
+/* What the terminal shows. It is there without a script, too. */
+static char *words(const struct model *model, const struct trace_facts *facts, enum words what)
 {
 	static const struct view_style style = { .columns = 100 };
 	char *text = NULL;
 	size_t bytes;
 	FILE *out = need(open_memstream(&text, &bytes));
-	json_t *value;
 
-	if (doubts)
-		view_put_doubts(out, model, facts, &style);
-	else
+	if (what == HEADER)
 		view_put_header(out, model, facts);
+	else if (what == DOUBTS)
+		view_put_doubts(out, model, facts, &style);
+	else if (what == FINDINGS)
+		put_findings(out, model);
+	else
+		view_stats(out, model, facts, &style);
 	fclose(out);
-	value = json_string(text);
-	free(text);
-	return value ? value : json_string("");
+	return need(text);
 }
 
-static json_t *document(const struct model *model, const struct trace_facts *facts)
+static void put_words(FILE *out, const struct model *model, const struct trace_facts *facts,
+	enum words what)
 {
-	uint64_t least_ns = least_shown(model);
+	char *text = words(model, facts, what);
+	size_t bytes = strlen(text);
+
+	/* Of many processes, the first ones. */
+	for (const char *at = text; *at && (at < text + WORDS_MAX || at[-1] != '\n'); at++) {
+		if (strchr("<>&", *at))
+			fprintf(out, "&#%u;", (unsigned char)*at);
+		else
+			fputc(*at, out);
+	}
+	if (bytes > WORDS_MAX)
+		fputs("...\n", out);
+	free(text);
+}
+
+/* The first rows of each table, and how many more there are. */
+static void set_tables(json_t *object, const struct model *model)
+{
+	json_t *tables = json_object(), *left_out = json_object(), *table;
+	const char *name;
+
+	view_stats_tables(tables, model);
+	json_object_foreach (tables, name, table) {
+		size_t rows = json_array_size(table);
+
+		if (rows > ROWS_MAX)
+			json_object_set_new(left_out, name, json_integer((json_int_t)(rows - ROWS_MAX)));
+		while (json_array_size(table) > ROWS_MAX)
+			json_array_remove(table, json_array_size(table) - 1);
+	}
+	json_object_update(object, tables);
+	json_object_set_new(object, "rows_left_out", left_out);
+	json_decref(tables);
+}
+
+static json_t *document(const struct model *model)
+{
+	struct budget budget = make_budget(model);
 	json_t *object = json_object(), *processes = json_array();
 
 	set_number(object, "columns", COLUMNS);
 	set_number(object, "from_ns", model->from_ns - model->first_ns);
 	set_number(object, "span_ns", model->to_ns - model->from_ns);
 	set_text(object, "timing", model->gpu_timing ? "gpu" : "api");
-	json_object_set_new(object, "lanes_left_out", json_boolean(least_ns > 0));
-	json_object_set_new(object, "header", text_json(model, facts, false));
-	json_object_set_new(object, "doubts", text_json(model, facts, true));
+	json_object_set_new(object, "lanes_left_out",
+		json_boolean(budget.lane_ns || budget.process_ns));
 	for (size_t i = 0; i < model->process_count; i++)
-		if (!model->processes[i]->hidden)
-			json_array_append_new(processes, process_json(model, model->processes[i], least_ns));
+		if (!is_left_out(model, model->processes[i], &budget))
+			json_array_append_new(processes, process_json(model, model->processes[i], &budget));
 	json_object_set_new(object, "timeline", processes);
-	view_stats_tables(object, model);
+	set_tables(object, model);
 	return object;
 }
 
 /* Nothing in it may end the element that it stands in. */
-static void put_data(FILE *out, const struct model *model, const struct trace_facts *facts)
+static void put_data(FILE *out, const struct model *model)
 {
-	json_t *object = document(model, facts);
+	json_t *object = document(model);
 	char *text = need(json_dumps(object, JSON_COMPACT));
 
 	for (const char *at = text; *at;) {
@@ -273,13 +403,32 @@ static void put_data(FILE *out, const struct model *model, const struct trace_fa
 	json_decref(object);
 }
 
+/* In the order in which they stand in the page. */
+static const struct {
+	const char *mark;
+	enum words what;
+} marks[] = {
+	{ "@@HEADER@@", HEADER }, { "@@DOUBTS@@", DOUBTS }, { "@@FINDINGS@@", FINDINGS },
+	{ "@@STATS@@", STATS },
+};
+
+static const char *put_up_to(FILE *out, const char *at, const char *mark)
+{
+	const char *found = need(memmem(at, (size_t)(view_html_page_end - at), mark, strlen(mark)));
+
+	fwrite(at, 1, (size_t)(found - at), out);
+	return found + strlen(mark);
+}
+
 void view_html(FILE *out, const struct model *model, const struct trace_facts *facts)
 {
-	size_t bytes = (size_t)(view_html_page_end - view_html_page);
-	const char *at = need(memmem(view_html_page, bytes, mark, strlen(mark)));
-	size_t before = (size_t)(at - view_html_page);
+	const char *at = view_html_page;
 
-	fwrite(view_html_page, 1, before, out);
-	put_data(out, model, facts);
-	fwrite(at + strlen(mark), 1, bytes - before - strlen(mark), out);
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		at = put_up_to(out, at, marks[i].mark);
+		put_words(out, model, facts, marks[i].what);
+	}
+	at = put_up_to(out, at, "@@DATA@@");
+	put_data(out, model);
+	fwrite(at, 1, (size_t)(view_html_page_end - at), out);
 }

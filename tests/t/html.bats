@@ -24,7 +24,7 @@ range='eval:document.getElementById("range").textContent'
 	[ "${lines[0]}" = '"yes"' ]
 	[ "$(jq length <<<"${lines[1]}")" -eq 1 ]
 	[ "$(jq -c . <<<"${lines[2]}")" = '["#1 train, pid 7 on box, exit 0","#2 serve, pid 7 on box, signal 9"]' ]
-	[ "$(jq -c . <<<"${lines[3]}")" = '["no stream: busy 10.0 %, 0 launches","stream 5500: busy 40.0 %, 1 launches","memory: peak 1.00 GiB, limit 2.00 GiB, 0 requests refused","no stream: busy 5.0 %, 0 launches","memory: peak 512 MiB, limit 1.00 GiB, 1 requests refused","time axis"]' ]
+	[ "$(jq -c . <<<"${lines[3]}")" = '["time axis","no stream: busy 10.0 %, 0 launches","stream 5500: busy 40.0 %, 1 launches","memory: peak 1.00 GiB, limit 2.00 GiB, 0 requests refused","no stream: busy 5.0 %, 0 launches","memory: peak 512 MiB, limit 1.00 GiB, 1 requests refused"]' ]
 	[ "$(jq -c length <<<"${lines[4]}")" -eq 2 ]
 	[ "$(jq -c . <<<"${lines[5]}")" = '[["table-processes",3],["table-devices",2],["table-kernels",2],["table-calls",7],["table-copies",2],["table-memory",3]]' ]
 	! grep -qE '(src|href)=' "$page"
@@ -59,16 +59,133 @@ range='eval:document.getElementById("range").textContent'
 
 @test "keys zoom and move, within the trace" {
 	html "$TOP/tests/golden/two.events"
-	run -0 browse "$range" key:+ "$range" key:+ "$range" key:ArrowRight "$range" key:Home "$range" key:- "$range" key:0 "$range" key:- "$range"
+	run -0 browse "$range" key:+ "$range" key:+ "$range" key:ArrowRight "$range" key:Home "$range" 'eval:document.getElementById("lanes").focus()' \
+		key:Home "$range" key:- "$range" key:End "$range" key:0 "$range" key:- "$range"
 	echo "$output"
-	[ "${lines[0]}" = '"0 ns to 1.00 s (1.00 s)"' ]
+	[ "${lines[0]}" = '"0.00 s to 1.00 s (1.00 s)"' ]
 	[ "${lines[1]}" = '"250 ms to 750 ms (500 ms)"' ]
 	[ "${lines[2]}" = '"375 ms to 625 ms (250 ms)"' ]
 	[ "${lines[3]}" = '"425 ms to 675 ms (250 ms)"' ]
-	[ "${lines[4]}" = '"0 ns to 250 ms (250 ms)"' ]
-	[ "${lines[5]}" = '"0 ns to 500 ms (500 ms)"' ]
-	[ "${lines[6]}" = "${lines[0]}" ]
-	[ "${lines[7]}" = "${lines[0]}" ]
+	# Home and End are the page's, unless the timeline has the focus.
+	[ "${lines[4]}" = "${lines[3]}" ]
+	[ "${lines[6]}" = '"0 ms to 250 ms (250 ms)"' ]
+	[ "${lines[7]}" = '"0 ms to 500 ms (500 ms)"' ]
+	[ "${lines[8]}" = '"0.500 s to 1.000 s (500 ms)"' ]
+	[ "${lines[9]}" = "${lines[0]}" ]
+	[ "${lines[10]}" = "${lines[0]}" ]
+}
+
+@test "by the mouse: buttons, the wheel, dragging, and what lies under it" {
+	html "$TOP/tests/golden/two.events"
+	button() { echo "click:document.getElementById('$1')"; }
+	memory='document.querySelectorAll("canvas.memory")[0]'
+	tip='eval:[$("tip").classList.contains("shown"), $("tip").textContent]'
+	run -0 browse "$(button in)" "$range" "$(button right)" "$range" "$(button left)" "$range" "$(button out)" "$range" \
+		"$(button in)" "$(button in)" "$(button all)" "$range" \
+		"wheel:$memory -100" "$range" "wheel:$memory -100 Control" "$range" "wheel:$memory 100 Shift" "$range" \
+		"$(button in)" "drag:$memory -$(browse "eval:$memory.clientWidth / 4" | cut -d. -f1)" \
+		"eval:Math.round(view.from / 1e6)" "$tip" "drag:$memory 100000" "eval:view.from" "$tip" "click:$memory" "$tip" \
+		"drag:document.querySelector('h3') 100" "eval:view.from"
+	echo "$output"
+	[ "${lines[0]}" = '"250 ms to 750 ms (500 ms)"' ]
+	[ "${lines[1]}" = '"350 ms to 850 ms (500 ms)"' ]
+	[ "${lines[2]}" = "${lines[0]}" ]
+	[ "${lines[3]}" = '"0.00 s to 1.00 s (1.00 s)"' ]
+	[ "${lines[4]}" = "${lines[3]}" ]
+	# The wheel alone scrolls the page.
+	[ "${lines[5]}" = "${lines[3]}" ]
+	[ "${lines[6]}" = '"100 ms to 900 ms (800 ms)"' ]
+	[ "${lines[7]}" = "${lines[3]}" ]
+	# A quarter of the width to the left is a quarter of what is seen later; and it ends at the ends.
+	[ "${lines[8]}" -ge 373 ] && [ "${lines[8]}" -le 377 ]
+	[[ ${lines[9]} == '[true, "'*' ms: 1.00 GiB of 2.00 GiB"]' ]]
+	[ "${lines[10]}" = 0 ]
+	[[ ${lines[11]} == '[false, '* ]]
+	[[ ${lines[12]} == '[true, "'*' ms: 1.00 GiB of 2.00 GiB"]' ]]
+	[ "${lines[13]}" = 0 ]
+}
+
+@test "by the keyboard alone: Tab, Enter, and arrows where they are the page's" {
+	html "$TOP/tests/golden/two.events"
+	at='eval:[document.activeElement.tagName, document.activeElement.textContent.slice(0, 12), document.activeElement.getAttribute("aria-labelledby")]'
+	run -0 browse key:Tab "$at" key:Enter "$range" key:Tab key:Tab key:Tab key:Tab "$at" "key: " "$range" key:Tab 'eval:document.activeElement.id' \
+		key:Tab "$at" size:500x900 key:ArrowRight "$range" 'eval:new Promise(done => setTimeout(() => done(document.activeElement.scrollLeft > 0), 500))' \
+		key:Tab "$at" key:Enter 'eval:[document.activeElement.parentNode.ariaSort, document.querySelector("#table-processes td").textContent]' \
+		key:Enter 'eval:[document.activeElement.parentNode.ariaSort, document.querySelector("#table-processes td").textContent]' \
+		key:Shift+Tab "$at" 'eval:getComputedStyle(document.activeElement).outlineStyle'
+	echo "$output"
+	[ "${lines[0]}" = '["BUTTON", "Zoom in (+)", null]' ]
+	[ "${lines[1]}" = '"250 ms to 750 ms (500 ms)"' ]
+	[ "${lines[2]}" = '["BUTTON", "All (0)", null]' ]
+	[ "${lines[3]}" = '"0.00 s to 1.00 s (1.00 s)"' ]
+	[ "${lines[4]}" = '"lanes"' ]
+	[[ ${lines[5]} == '["DIV", '*', "h-processes"]' ]]
+	[ "${lines[6]}" = "${lines[3]}" ]
+	[ "${lines[7]}" = true ]
+	[ "${lines[8]}" = '["BUTTON", "#", null]' ]
+	[ "${lines[9]}" = '["descending", "2"]' ]
+	[ "${lines[10]}" = '["ascending", "1"]' ]
+	[[ ${lines[11]} == '["DIV", '*', "h-processes"]' ]]
+	[ "${lines[12]}" = '"solid"' ]
+}
+
+@test "what a screen reader is told: all that is drawn, by names" {
+	html "$TOP/tests/golden/lossy.events" || [ $? = 1 ]
+	run -0 browse axes 'eval:document.getAnimations().length' media:prefers-reduced-motion=reduce \
+		'eval:getComputedStyle(document.getElementById("tip")).transitionDuration'
+	told() { jq -e --arg role "$1" --arg name "$2" 'any(.[]; .[0] == $role and .[1] == $name)' <<<"${lines[0]}" >/dev/null || { echo "no $1 $2"; return 1; }; }
+	told image 'no stream: busy 25.0 %, 1 launches' || told image 'no stream: busy 25.0 %, 0 launches'
+	told image 'memory: peak 4.00 KiB, no limit, 0 requests refused'
+	told image 'time axis'
+	told button 'Zoom in (+)'
+	told group 'Time range'
+	told group 'Lanes of the timeline. Arrow keys move, plus and minus zoom, 0 shows all.'
+	told group '#1 killed, pid 10 on box, not recorded'
+	told heading 'Findings'
+	told table 'Processes'
+	told columnheader 'longest gap'
+	told StaticText '0.00 s to 1.00 s (1.00 s)'
+	told StaticText 'the end of 1 process was not recorded' || jq -e 'any(.[]; .[0] == "StaticText" and (.[1] | contains("10 events (62.5 %) were lost")))' <<<"${lines[0]}"
+	# No picture, button, table or part of the page is without a name.
+	[ "$(jq -c '[.[] | select(.[0] == "image" or .[0] == "button" or .[0] == "table" or .[0] == "region" or .[0] == "group") | select(.[1] == "")]' <<<"${lines[0]}")" = '[]' ]
+	[ "${lines[1]}" = 0 ]
+	[ "$(tail -n 1 <<<"$output")" = '"0s"' ]
+}
+
+@test "without scripts the page says the same in words" {
+	html "$TOP/tests/golden/lossy.events" || [ $? = 1 ]
+	run -0 browse noscript axes
+	told() { jq -e --arg text "$1" 'any(.[]; .[1] | contains($text))' <<<"$output" >/dev/null || { echo "not told: $1"; return 1; }; }
+	told 'Scripts are switched off here'
+	told '10 events (62.5 %) were lost'
+	told '#1: no CUDA call was made for 249 ms'
+	told 'LONGEST GAP'
+	[ "$(jq 'any(.[]; .[0] == "button" or .[0] == "image")' <<<"$output")" = false ]
+}
+
+@test "in any width, and by day and night: nothing is clipped, and all can be read" {
+	html "$TOP/tests/golden/two.events"
+	# Lanes are as wide as there is room, no label is cut, the page itself does not scroll to the side.
+	fits='eval:[Math.min(...rows.map(r => r.canvas.clientWidth)) / innerWidth > 0.5,
+		[...document.querySelectorAll(".row > span")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent),
+		document.documentElement.scrollWidth <= innerWidth]'
+	# Labels of the axis, as drawn: how many, do any two say the same or overlap, does one leave the canvas?
+	axis='eval:(() => { const drawn = [], old = CanvasRenderingContext2D.prototype.fillText;
+		CanvasRenderingContext2D.prototype.fillText = function (text, x) { drawn.push([text, x, x + this.measureText(text).width]); };
+		rows[0].draw(); CanvasRenderingContext2D.prototype.fillText = old;
+		return [drawn.length >= 2 && drawn.length <= 30, new Set(drawn.map(d => d[0])).size === drawn.length,
+			drawn.every((d, i) => i === 0 || d[1] > drawn[i - 1][2]), drawn.every(d => d[1] >= 0 && d[2] <= rows[0].canvas.clientWidth)]; })()'
+	# Contrast of text is 4.5 at least, of what is drawn 3.
+	contrast='eval:(() => { const light = c => { const v = [1, 3, 5].map(i => parseInt((c.length === 4 ? c.replace(/[^#]/g, "$&$&") : c).slice(i, i + 2), 16) / 255)
+			.map(x => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4); return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; };
+		const ratio = (a, b) => { const [x, y] = [light(color(a).trim()), light(color(b).trim())]; return (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05); };
+		return [["--ink", "--paper"], ["--dim", "--paper"], ["--ink", "--lane"], ["--ink", "--mark"]].every(p => ratio(...p) >= 4.5) &&
+			["--busy", "--memory", "--limit", "--refused"].every(n => ratio(n, "--lane") >= 3); })()'
+	run -0 browse "$fits" "$axis" "$contrast" media:prefers-color-scheme=dark "$contrast" size:360x800 "$fits" "$axis" \
+		'eval:show(500000100, 500003100)' "$axis" size:1200x900 "$axis" 'eval:show(999000000, 1000000000)' "$axis" size:2400x900 "$fits" "$axis"
+	echo "$output"
+	[ "$(jq -cn '[inputs | select(. != null)] | unique' <<<"$output")" = '[true,[true,true,true,true],[true,[],true]]' ]
+	[ "$(wc -l <<<"$output")" -eq 13 ]
 }
 
 @test "tables sort by a heading, both ways, and say so to a screen reader" {
@@ -103,8 +220,25 @@ range='eval:document.getElementById("range").textContent'
 	[ "$size" -le 5000000 ]
 	run -0 browse 'eval:document.documentElement.dataset.ready' \
 		'eval:document.querySelectorAll("#lanes .process").length' \
-		'eval:performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd'
+		paint
 	echo "$size bytes; $output"
 	[ "${lines[0]}" = '"yes"' ]
 	[ "${lines[1]}" -eq 64 ]
+	[ "$(jq '. > 0' <<<"${lines[2]}")" = true ]
+}
+
+@test "of very many processes, streams and kernels the page shows the busiest, and says so" {
+	"${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -I"$TOP/include" -o "$tmp/big" "$TOP/tests/trace/big.c"
+	"$tmp/big" "$tmp/trace" 1000000 3000
+	html "$tmp/trace"
+	[ "$(stat -c %s "$page")" -le 5000000 ]
+	run -0 browse 'eval:document.querySelectorAll("#lanes .process").length' 'eval:document.querySelectorAll("#lanes canvas.lane").length' \
+		'eval:document.getElementById("left-out").textContent' 'eval:document.getElementById("table-processes").rows.length' \
+		'eval:[...document.querySelectorAll("#tables .hint")].map(e => e.textContent)[0]'
+	echo "$output"
+	[ "${lines[0]}" -le 500 ] && [ "${lines[0]}" -ge 100 ]
+	[ "${lines[1]}" -le 1000 ] && [ "${lines[1]}" -ge 100 ]
+	[ "${lines[2]}" = '"There are more processes or streams; the busiest are shown."' ]
+	[ "${lines[3]}" -eq 501 ]
+	[ "${lines[4]}" = '"2500 more rows are left out; cuward stats --json has them."' ]
 }
