@@ -229,6 +229,15 @@ bool recorded(char *what, size_t room)
 	return true;
 }
 
+static bool array_is_there(uint64_t handle)
+{
+	CUDA_ARRAY3D_DESCRIPTOR descriptor;
+	CUarray level;
+
+	return cuArray3DGetDescriptor_v2(&descriptor, (CUarray)handle) == CUDA_SUCCESS ||
+		cuMipmappedArrayGetLevel(&level, (CUmipmappedArray)handle, 0) == CUDA_SUCCESS;
+}
+
 /* Records of memory that the driver does not know, for whoever looks for the reason. */
 void strays(FILE *to)
 {
@@ -237,7 +246,13 @@ void strays(FILE *to)
 		CUdeviceptr base = 0;
 		size_t bytes = 0;
 
-		if (record->state == RECORD_FREE || record->class != CLASS_MEMORY)
+		if (record->state == RECORD_LIVE && record->class == CLASS_ARRAY &&
+			!array_is_there(record->handle))
+			fprintf(to, "record %u: array %#llx of context %#llx, epoch %u, by %s of thread %u\n",
+				i, (unsigned long long)record->handle, (unsigned long long)record->context,
+				record->epoch, call_name(record->api), record->tid);
+		if (record->state == RECORD_FREE || record->class != CLASS_MEMORY ||
+			record->api == CALL_cuMemHostRegister || record->api == CALL_cuMemHostRegister_v2)
 			continue;
 		if (record->state == RECORD_LIVE &&
 			cuMemGetAddressRange_v2(&base, &bytes, record->handle) == CUDA_SUCCESS &&

@@ -83,6 +83,13 @@ static void external(const struct step *s)
 		close(desc.handle.fd);
 }
 
+/* It goes with the context of the external memory, whatever is current. */
+static void fill_part(enum table_kind kind, int empty, uint64_t handle, uint64_t bytes, int external)
+{
+	place_fill(kind, empty, handle, bytes);
+	table_of(kind)->owner[empty] = external < 0 ? NULL : table_of(T_EXTERNAL)->owner[external];
+}
+
 static void external_map(const struct step *s)
 {
 	int place, empty = place_empty(T_MEMORY, s->b);
@@ -97,12 +104,12 @@ static void external_map(const struct step *s)
 		empty = place_empty(T_MIPMAP, s->c);
 		if (empty >= 0 && CALL(cuExternalMemoryGetMappedMipmappedArray, &array, memory,
 			&mipmap) == CUDA_SUCCESS)
-			place_fill(T_MIPMAP, empty, (uint64_t)array, 0);
+			fill_part(T_MIPMAP, empty, (uint64_t)array, 0, place);
 		return;
 	}
 	if (empty >= 0 && CALL(cuExternalMemoryGetMappedBuffer, &address, memory, &buffer) ==
 		CUDA_SUCCESS)
-		place_fill(T_MEMORY, empty, address, buffer.size);
+		fill_part(T_MEMORY, empty, address, buffer.size, place);
 }
 
 static void green(const struct step *s)

@@ -61,6 +61,15 @@ static void reserve(const struct step *s)
 		CALL(cuMemAddressFree, address, (s->b % 5 ? RANGE_BLOCKS : 1) * BLOCK));
 }
 
+/*
+ * What lies behind a wrong address may be what another thread maps this very moment: then nobody could
+ * tell whose it is.
+ */
+static uint64_t block_of(uint64_t base, int range, uint32_t block)
+{
+	return base + (range >= 0 || world->alone ? block % RANGE_BLOCKS * BLOCK : 0);
+}
+
 /* One or several blocks of a range, mostly whole mappings since most handles are small. */
 static void map(const struct step *s)
 {
@@ -71,7 +80,7 @@ static void map(const struct step *s)
 
 	if (s->c % 19 == 0)
 		bytes += s->c;
-	CALL(cuMemMap, base + (s->c >> 8) % RANGE_BLOCKS * BLOCK, bytes, s->c % 23 == 0 ? BLOCK : 0,
+	CALL(cuMemMap, block_of(base, range, s->c >> 8), bytes, s->c % 23 == 0 ? BLOCK : 0,
 		handle, 0);
 }
 
@@ -85,7 +94,7 @@ static void unmap(const struct step *s)
 		first = 0;
 		blocks = RANGE_BLOCKS;
 	}
-	CALL(cuMemUnmap, base + first * BLOCK, blocks * BLOCK);
+	CALL(cuMemUnmap, block_of(base, range, first), blocks * BLOCK);
 }
 
 static void retain(const struct step *s)
@@ -97,7 +106,7 @@ static void retain(const struct step *s)
 	if (place < 0)
 		return;
 	if (CALL(cuMemRetainAllocationHandle, &handle,
-		(void *)(base + s->c % RANGE_BLOCKS * BLOCK)) == CUDA_SUCCESS)
+		(void *)block_of(base, range, s->c)) == CUDA_SUCCESS)
 		place_fill(T_PHYSICAL, place, handle, BLOCK);
 }
 
