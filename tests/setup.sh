@@ -82,6 +82,12 @@ if [ "$what" = check ] && [ ! -d "$prometheus/unpacked" ]; then
 	rm -rf "$prometheus/debs"
 fi
 
+# Perfetto's own messages, and what reads them.
+if [ "$what" = check ] && [ ! -d "$top/build/perfetto" ]; then
+	"$top/tests/get_wheels.sh" "$top/build/perfetto" perfetto==0.59.1 protobuf==6.31.1 ||
+		echo "setup: there is no package perfetto; traces are not decoded by its messages" >&2
+fi
+
 # Daemons of containers and clusters: unpacked, not installed, as above. Those that are not there are skipped.
 clusters=$top/build/clusters
 get_cluster() {
