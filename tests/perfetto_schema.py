@@ -94,6 +94,8 @@ def compare(stats, calls, times, work, work_times, levels, instants):
     need(sum(work.values()) - sum(count for count, _ in ours.values()) >= copies, "copies")
     need(instants["refused"] == sum(row["denied"] for row in stats["processes"]), "refusals")
     for row in stats["processes"]:
+        if row["pid"] is None:
+            continue
         whose = "%s (pid %d on %s)" % (row["command"], row["pid"], row["host"])
         mine = {name: values for (process, name), values in levels.items() if process == whose}
         memory = [values for name, values in mine.items() if name.endswith(" memory")]
