@@ -44,7 +44,7 @@ static void operations_collect(void)
 {
 	static const struct operation *const lists[] = { operations_memory, operations_pool,
 		operations_context, operations_object, operations_vmm, operations_array,
-		operations_graph, operations_import };
+		operations_graph, operations_import, operations_handle };
 
 	operation_count = weight_sum = 0;
 	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
@@ -171,6 +171,10 @@ bool same(char *what, size_t room)
 			ours.live[kind], theirs.live[kind]))
 			return false;
 	}
+	for (unsigned i = 0; i < seen_object_count; i++)
+		if (differ(what, room, seen_objects[i].word, "handles", ours.objects[seen_objects[i].ours],
+			theirs.objects[seen_objects[i].ours]))
+			return false;
 	for (int i = 0; i < SEEN_DEVICES; i++) {
 		uint64_t graphs = enabled[FAM_graph] ? sim->truth()->device[i].graph_reserved : 0;
 

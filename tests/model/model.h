@@ -50,7 +50,7 @@ enum table_kind {
 	T_MEMORY, /* whatever cuMemFree may free */
 	T_HOST, T_REGISTERED, T_POOL, T_STREAM, T_EVENT, T_CONTEXT, T_MODULE, T_LIBRARY,
 	T_PHYSICAL, T_RANGE, T_ARRAY, T_MIPMAP, T_GRAPH, T_EXEC, T_EXTERNAL, T_IPC, T_POOL_IMPORT,
-	T_GREEN, T_SPARSE,
+	T_GREEN, T_SPARSE, T_TEXTURE, T_SURFACE, T_TEXREF, T_LINK,
 	T_COUNT,
 };
 
@@ -148,7 +148,7 @@ struct operation {
 
 extern const struct operation operations_memory[], operations_pool[], operations_context[],
 	operations_object[], operations_vmm[], operations_array[], operations_graph[],
-	operations_import[];
+	operations_import[], operations_handle[];
 
 /* ---- exporter.c ---- */
 

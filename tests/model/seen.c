@@ -26,6 +26,18 @@ const char *const seen_kinds[KIND_COUNT] = {
 #undef X
 };
 
+const struct seen_object seen_objects[] = {
+#define X(ours, its) { #its, OBJECT_##ours, GIVEN_##its },
+	X(STREAM, stream) X(EVENT, event) X(MODULE, module) X(LIBRARY, library) X(KERNEL, kernel)
+	X(GRAPH, graph) X(GRAPH_EXEC, graph_exec) X(MEM_POOL, mem_pool) X(TEXTURE, texture)
+	X(SURFACE, surface) X(TEXTURE_REFERENCE, texture_reference) X(LINK, link)
+	X(EXTERNAL_SEMAPHORE, external_semaphore) X(GREEN_CONTEXT, green_context)
+#undef X
+};
+const unsigned seen_object_count = sizeof(seen_objects) / sizeof(seen_objects[0]);
+_Static_assert(sizeof(seen_objects) / sizeof(seen_objects[0]) == SIM_TRUTH_OBJECTS - 1,
+	"what the driver counts is compared");
+
 static void give_up(const char *what)
 {
 	fprintf(stderr, "cannot see %s\n", what);
@@ -111,7 +123,7 @@ void seen_read(struct seen *seen)
 			seen->live[kind] += (int64_t)(one->allocs[kind] - one->frees[kind]);
 		}
 		for (int kind = 0; kind < OBJECT_COUNT; kind++)
-			seen->objects += one->created[kind] - one->destroyed[kind];
+			seen->objects[kind] += (int64_t)(one->created[kind] - one->destroyed[kind]);
 	}
 	seen->bytes[KIND_PINNED] += seen_spoilt;
 	for (int i = 0; i < SEEN_DEVICES; i++) {
@@ -136,6 +148,8 @@ void seen_truth(struct seen *truth)
 	const struct sim_truth_process *process = sim->truth();
 
 	memset(truth, 0, sizeof(*truth));
+	for (unsigned i = 0; i < seen_object_count; i++)
+		truth->objects[seen_objects[i].ours] = (int64_t)process->objects[seen_objects[i].its].live;
 	for (int i = 0; i < SEEN_DEVICES; i++) {
 		const struct sim_truth_usage *usage = &process->device[i];
 

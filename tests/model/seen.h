@@ -19,7 +19,7 @@ struct seen {
 	int64_t live[KIND_COUNT];
 	uint64_t used[SEEN_DEVICES]; /* charged */
 	uint64_t denied;
-	uint64_t objects; /* created and not destroyed */
+	int64_t objects[OBJECT_COUNT]; /* created and not destroyed */
 };
 
 extern const struct sim_control *sim;
@@ -29,6 +29,14 @@ extern const struct ledger_record *seen_records;
 /* After cuInit, under the preload. Exits with status 3 if one side cannot be seen. */
 void seen_open(void);
 void seen_read(struct seen *seen);
+
+/* Handles that both sides count. */
+extern const struct seen_object {
+	const char *word;
+	enum cuward_object ours;
+	enum sim_given its;
+} seen_objects[];
+extern const unsigned seen_object_count;
 
 /* What the driver says in the shim's words. Bytes of graphs are what is kept for them. */
 void seen_truth(struct seen *truth);

@@ -130,7 +130,7 @@ void place_fill_free(enum table_kind kind, int place, uint64_t handle, uint64_t 
 void world_forget(struct world *its, CUcontext context)
 {
 	static const enum table_kind owned[] = { T_MEMORY, T_HOST, T_REGISTERED, T_STREAM, T_EVENT,
-		T_MODULE, T_ARRAY, T_MIPMAP, T_EXTERNAL, T_IPC };
+		T_MODULE, T_ARRAY, T_MIPMAP, T_EXTERNAL, T_IPC, T_TEXTURE, T_SURFACE, T_TEXREF, T_LINK };
 
 	for (unsigned i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
 		for (int place = 0; place < PLACES; place++)

@@ -275,6 +275,8 @@ CUresult sim_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	else if (!all_joined(capture))
 		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+	if (result == CUDA_SUCCESS)
+		object_give(capture->graph, GIVEN_graph);
 	*phGraph = result == CUDA_SUCCESS ? (CUgraph)capture->graph : NULL;
 	if (result != CUDA_SUCCESS && !capture->borrowed)
 		graph_delete(capture->graph);

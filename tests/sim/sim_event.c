@@ -55,6 +55,7 @@ CUresult sim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	event->flags = Flags;
+	object_give(event, GIVEN_event);
 	*phEvent = (CUevent)event;
 	return CUDA_SUCCESS;
 }

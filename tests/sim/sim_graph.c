@@ -172,7 +172,10 @@ CUresult sim_cuGraphCreate(CUgraph *phGraph, unsigned int flags)
 	if (!phGraph || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	*phGraph = (CUgraph)graph_new(false);
-	return *phGraph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!*phGraph)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	object_give(*phGraph, GIVEN_graph);
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGraphDestroy(CUgraph hGraph)
@@ -192,7 +195,10 @@ CUresult sim_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 	if (!phGraphClone || !graph)
 		return CUDA_ERROR_INVALID_VALUE;
 	*phGraphClone = (CUgraph)graph_clone(graph, false);
-	return *phGraphClone ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!*phGraphClone)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	object_give(*phGraphClone, GIVEN_graph);
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuGraphNodeFindInClone(
@@ -225,6 +231,7 @@ static CUresult instantiate(CUgraphExec *phGraphExec, CUgraph hGraph, cuuint64_t
 		object_delete(exec);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	object_give(exec, GIVEN_graph_exec);
 	*phGraphExec = (CUgraphExec)exec;
 	return CUDA_SUCCESS;
 }

@@ -121,6 +121,7 @@ CUresult sim_cuGreenCtxCreate(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	green->multiprocessors = (unsigned)(uintptr_t)desc;
+	object_give(green, GIVEN_green_context);
 	*phCtx = (CUgreenCtx)green;
 	return CUDA_SUCCESS;
 }
@@ -206,6 +207,7 @@ CUresult sim_cuGreenCtxStreamCreate(
 	stream = stream_open(green->face, flags, priority);
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	object_give(stream, GIVEN_stream);
 	*phStream = (CUstream)stream;
 	return CUDA_SUCCESS;
 }

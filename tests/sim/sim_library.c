@@ -24,10 +24,12 @@ CUresult sim_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_optio
 	if (!opened)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = code_read(code, &opened->code);
-	if (result == CUDA_SUCCESS)
-		*library = (CUlibrary)opened;
-	else
+	if (result != CUDA_SUCCESS) {
 		object_delete(opened);
+		return result;
+	}
+	object_give(opened, GIVEN_library);
+	*library = (CUlibrary)opened;
 	return result;
 }
 
@@ -95,6 +97,7 @@ static CUresult kernel_of(struct library *library, const char *name, CUkernel *o
 	pthread_mutex_unlock(&lock);
 	if (!kernel)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	object_give(kernel, GIVEN_kernel);
 	*out = (CUkernel)kernel;
 	return CUDA_SUCCESS;
 }

@@ -20,6 +20,7 @@ CUresult sim_cuLinkCreate_v2(
 	link = object_new(KIND_link, context);
 	if (!link)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	object_give(link, GIVEN_link);
 	*stateOut = (CUlinkState)link;
 	return CUDA_SUCCESS;
 }

@@ -158,8 +158,10 @@ CUresult sim_cuModuleLoadData(CUmodule *module, const void *image)
 	struct module *opened;
 	CUresult result = module && image ? module_open(&opened, image) : CUDA_ERROR_INVALID_VALUE;
 
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		object_give(opened, GIVEN_module);
 		*module = (CUmodule)opened;
+	}
 	return result;
 }
 

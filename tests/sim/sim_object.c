@@ -8,6 +8,7 @@
 #include "sim_graph.h"
 #include "sim_green.h"
 #include "sim_knobs.h"
+#include "sim_memory.h"
 #include "sim_module.h"
 #include "sim_pool.h"
 #include "sim_semaphore.h"
@@ -92,6 +93,34 @@ void *object_new(enum kind kind, struct context *context)
 	return object;
 }
 
+void object_give(void *handle, enum sim_given what)
+{
+	struct sim_handles *count = &usage_process()->objects[what];
+	struct object *object = handle;
+
+	pthread_mutex_lock(&lock);
+	if (!object->given) {
+		object->given = (uint8_t)what;
+		count->created++;
+		count->live++;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void take_back(struct object *object)
+{
+	if (object->given)
+		usage_process()->objects[object->given].live--;
+	object->given = GIVEN_nothing;
+}
+
+void object_take_back(void *handle)
+{
+	pthread_mutex_lock(&lock);
+	take_back(handle);
+	pthread_mutex_unlock(&lock);
+}
+
 void object_delete(void *handle)
 {
 	struct object *object = handle;
@@ -99,6 +128,7 @@ void object_delete(void *handle)
 
 	pthread_mutex_lock(&lock);
 	if (object->alive) {
+		take_back(object);
 		object->alive = false;
 		object->next_free = NULL;
 		if (slab->first_free)

@@ -40,6 +40,7 @@ enum kind { SIM_KINDS(SIM_KIND_NUMBER) KINDS };
 struct object {
 	bool alive;
 	uint8_t kind;
+	uint8_t given; /* enum sim_given: a program has its handle and has not given it back */
 	struct context *context; /* dies with it; NULL: with the process */
 	struct object *next_free;
 	struct object *next; /* for whoever owns several: a module its functions */
@@ -59,6 +60,10 @@ extern struct slab slabs[KINDS];
 void *object_new(enum kind kind, struct context *context);
 void object_delete(void *object);
 size_t object_live(enum kind kind);
+
+/* A program was given the handle; it gave it back, which object_delete() says by itself. */
+void object_give(void *object, enum sim_given what);
+void object_take_back(void *object);
 
 /* Every live object of a kind, in any order; start with NULL. */
 void *object_next(enum kind kind, const void *previous);

@@ -274,6 +274,7 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps
 	opened = pool_open(device, poolProps);
 	if (!opened)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	object_give(opened, GIVEN_mem_pool);
 	*pool = (CUmemoryPool)opened;
 	return CUDA_SUCCESS;
 }
@@ -291,6 +292,7 @@ CUresult sim_cuMemPoolDestroy(CUmemoryPool handle)
 	pthread_mutex_lock(&lock);
 	settle_locked(pool, NULL);
 	pool->destroyed = true;
+	object_take_back(pool);
 	destroy_if_empty(pool);
 	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;

@@ -67,6 +67,7 @@ CUresult sim_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *ha
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->imported = true;
+	object_give(pool, GIVEN_mem_pool);
 	*pool_out = (CUmemoryPool)pool;
 	return CUDA_SUCCESS;
 }

@@ -32,6 +32,7 @@ CUresult sim_cuImportExternalSemaphore(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	semaphore->fd = semHandleDesc->handle.fd; /* from now on the driver's */
 	semaphore->timeline = semHandleDesc->type != CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD;
+	object_give(semaphore, GIVEN_external_semaphore);
 	*extSem_out = (CUexternalSemaphore)semaphore;
 	return CUDA_SUCCESS;
 }

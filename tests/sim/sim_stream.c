@@ -153,6 +153,7 @@ CUresult sim_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, 
 	stream = stream_open(context, flags, priority);
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	object_give(stream, GIVEN_stream);
 	*phStream = (CUstream)stream;
 	return CUDA_SUCCESS;
 }

@@ -58,6 +58,7 @@ CUresult sim_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC
 	texture->has_view = pResViewDesc != NULL;
 	if (pResViewDesc)
 		texture->view = *pResViewDesc;
+	object_give(texture, GIVEN_texture);
 	*pTexObject = (uintptr_t)texture;
 	return CUDA_SUCCESS;
 }
@@ -113,6 +114,7 @@ CUresult sim_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_D
 	if (result != CUDA_SUCCESS)
 		return result;
 	surface->surface = true;
+	object_give(surface, GIVEN_surface);
 	*pSurfObject = (uintptr_t)surface;
 	return CUDA_SUCCESS;
 }
@@ -178,7 +180,10 @@ CUresult sim_cuTexRefCreate(CUtexref *pTexRef)
 	if (!pTexRef)
 		return CUDA_ERROR_INVALID_VALUE;
 	*pTexRef = object_new(KIND_texref, context);
-	return *pTexRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!*pTexRef)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	object_give(*pTexRef, GIVEN_texture_reference);
+	return CUDA_SUCCESS;
 }
 
 CUresult sim_cuTexRefDestroy(CUtexref hTexRef)

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define SIM_TRUTH_MAGIC 0x63757472u
-#define SIM_TRUTH_VERSION 3u
+#define SIM_TRUTH_VERSION 4u
 #define SIM_TRUTH_DEVICES 16
 #define SIM_TRUTH_PROCESSES 256
 
@@ -38,6 +38,26 @@
 #define SIM_FAMILY_NUMBER(name, charged) FAMILY_##name,
 enum sim_family { SIM_FAMILIES(SIM_FAMILY_NUMBER) SIM_TRUTH_FAMILIES };
 
+/* Handles that programs were given, by the words of reports; those that the driver keeps to itself do not count. */
+#define SIM_OBJECTS(X) \
+	X(stream) \
+	X(event) \
+	X(module) \
+	X(library) \
+	X(kernel) \
+	X(graph) \
+	X(graph_exec) \
+	X(mem_pool) \
+	X(texture) \
+	X(surface) \
+	X(texture_reference) \
+	X(link) \
+	X(external_semaphore) \
+	X(green_context)
+
+#define SIM_OBJECT_NUMBER(name) GIVEN_##name,
+enum sim_given { GIVEN_nothing, SIM_OBJECTS(SIM_OBJECT_NUMBER) SIM_TRUTH_OBJECTS };
+
 typedef _Atomic uint64_t sim_count;
 
 struct sim_usage {
@@ -46,6 +66,11 @@ struct sim_usage {
 	sim_count live;
 	sim_count allocs;
 	sim_count frees;
+};
+
+struct sim_handles {
+	sim_count created;
+	sim_count live;
 };
 
 /* One device, as one process uses it. Bytes requested are exact; physical ones come in blocks. */
@@ -75,6 +100,7 @@ struct sim_truth_process {
 	sim_count synchronised; /* streams, contexts and events waited for */
 	sim_count bad_frees;    /* frees of something that is not live */
 	sim_count begun, done;  /* changes of its own and the device's figures; equal: none is under way */
+	struct sim_handles objects[SIM_TRUTH_OBJECTS];
 	struct sim_truth_usage device[SIM_TRUTH_DEVICES];
 };
 

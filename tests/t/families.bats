@@ -279,6 +279,20 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	done
 }
 
+@test "objects of all kinds: the report, the program and the driver agree" {
+	guest 0 "$apps/handles"
+	[ "$(wc -l <<<"$output")" -eq 12 ]
+	while read -r name made there; do
+		[ "$name" != stream ] || made=$((made + 1)) # one more was captured
+		objects "$name" "$made" "$there"
+		truth "process.0.object.$name.created" "$made"
+		truth "process.0.object.$name.live" "$there"
+	done <<<"$output"
+	objects context 2 1
+	findings '[["pool-not-destroyed",1],["objects-live",20]]'
+	ask '.memory.array | [.live, .live_bytes]' '[1,256]'
+}
+
 @test "a setting that is no word is refused" {
 	for setting in MANAGED=some PINNED=-1 IMPORTED=yes POOLS=all OVERHEAD=hide; do
 		CUWARD_LOG=off guest 1 env CUWARD_$setting "$apps/families" vmm_limit

@@ -35,8 +35,8 @@ static void print(const char *prefix, const char *key, uint64_t value)
 static void print_usage(const char *prefix, struct sim_truth_usage *usage)
 {
 	static const char *const families[] = {
-#define NAME(name, charged) #name,
-		SIM_FAMILIES(NAME)
+#define FAMILY_NAME(name, charged) #name,
+		SIM_FAMILIES(FAMILY_NAME)
 	};
 	char name[128];
 	int i;
@@ -57,6 +57,22 @@ static void print_usage(const char *prefix, struct sim_truth_usage *usage)
 		print(name, "live", usage->family[i].live);
 		print(name, "allocs", usage->family[i].allocs);
 		print(name, "frees", usage->family[i].frees);
+	}
+}
+
+static void print_objects(int number, struct sim_truth_process *process)
+{
+	static const char *const names[] = { "",
+#define NAME(name) #name,
+		SIM_OBJECTS(NAME)
+	};
+	char prefix[64];
+	int i;
+
+	for (i = 1; i < SIM_TRUTH_OBJECTS; i++) {
+		snprintf(prefix, sizeof(prefix), "process.%d.object.%s.", number, names[i]);
+		print(prefix, "created", process->objects[i].created);
+		print(prefix, "live", process->objects[i].live);
 	}
 }
 
@@ -86,6 +102,7 @@ static void print_process(
 	print(prefix, "copies", process->copies);
 	print(prefix, "synchronised", process->synchronised);
 	print(prefix, "bad_frees", process->bad_frees);
+	print_objects(number, process);
 	for (i = 0; i < devices; i++) {
 		snprintf(prefix, sizeof(prefix), "process.%d.device.%u.", number, i);
 		print_usage(prefix, &process->device[i]);
