@@ -64,7 +64,7 @@ sim_profiles := 13.0 12.2 11.0 future
 sim := $(B)/sim/libcuda.so.1 $(foreach p,$(filter-out 13.0,$(sim_profiles)),$(B)/sim/$(p)/libcuda.so.1)
 
 .DEFAULT_GOAL := all
-.PHONY: all lib tool sim check check-clients check-clusters check-model check-gpu demo bench install clean help setup-build setup-check FORCE
+.PHONY: all lib tool sim check check-newest check-clients check-clusters check-model check-gpu demo bench install clean help setup-build setup-check FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -95,7 +95,7 @@ setup-check:
 
 # A newcomer's `make` says what is missing before the compiler does.
 ifeq ($(cuda_include),none)
-cuda_missing := $(filter-out clean help demo check check-clients check-clusters check-model setup-build setup-check,$(or $(MAKECMDGOALS),all))
+cuda_missing := $(filter-out clean help demo check check-newest check-clients check-clusters check-model setup-build setup-check,$(or $(MAKECMDGOALS),all))
 ifneq ($(cuda_missing),)
 $(error no CUDA headers >= 13.0 found; set CUDA_HOME, or let `tests/setup.sh build` fetch them)
 endif

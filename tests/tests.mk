@@ -48,13 +48,16 @@ $(B)/model/hooked: $(shim_objects) tests/tests.mk
 	$(call say,GEN,$@)
 	@mkdir -p $(@D)
 	$(Q)nm $(shim_objects) | sed -n 's/.* T on_\(cu[A-Za-z0-9_]*\)$$/\1/p' | sort -u > $@
+# The one tries every call that there is, and is linked to the driver that has them all.
+$(B)/model/faults: sim_of := $(B)/sim/future
+$(B)/model/faults: $(B)/sim/future/libcuda.so.1
 $(patsubst %,$(B)/model/%,$(model_alone)): $(B)/model/%: tests/model/%.c tests/model/seen.c \
 		tests/model/seen.h $(G)/driver_calls.h $(G)/fault_calls.h $(B)/sim/libcuda.so.1 Makefile \
 		tests/tests.mk $(wildcard include/cuward/*.h)
 	$(call say,MODEL,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(base_flags) $(cuda_flags) -Ishim -Itests/sim -Itests/model -MF $@.d -o $@ \
-		$(filter %.c,$^) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
+		$(filter %.c,$^) -L$(or $(sim_of),$(B)/sim) -Wl,--as-needed -lcuda -ldl -lpthread
 # The shim finds its trace provider beside itself.
 $(B)/model/told/libcuward-lttng.so: tests/model/told.c tests/model/told.h include/cuward/events.h \
 		shim/trace.h Makefile tests/tests.mk
@@ -82,6 +85,13 @@ check: ## install what is missing, build, run every test
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory $(all_cores) test-programs
 	@B=$(abspath $(B)) CC="$(CC)" tests/run.sh
+
+# In a tree of its own. The build says so if there is a driver call that nobody has decided about.
+check-newest: ## the same with the newest CUDA headers there are (TESTS="tests/t/x.bats ...": these alone)
+	@tests/setup.sh check
+	@home=$$(tests/get_headers.sh $(B)/newest/cuda) && export CUDA_HOME="$$home" && \
+	$(MAKE) --no-print-directory $(all_cores) B=$(B)/newest CUDA_HOME="$$home" test-programs && \
+	B=$(abspath $(B))/newest CC="$(CC)" tests/run.sh $(TESTS)
 
 check-model: ## ten million random calls, the ledger compared after each
 	@tests/setup.sh check

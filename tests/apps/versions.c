@@ -45,7 +45,7 @@ static void show(const char *name, int version, uint64_t flags)
 static void show_all(const char *name)
 {
 	static const int versions[] = { 0, 2000, 3019, 3020, 4000, 11000, 11020, 11030, 11080, 12000, 12020,
-		12080, 13000, 15000, 99999, -1 };
+		12080, 13000, 13010, 13050, 15000, 99999, -1 };
 	static const uint64_t flags[] = { 0, 1, 2, 3, 4 };
 
 	for (unsigned v = 0; v < sizeof(versions) / sizeof(versions[0]); v++)

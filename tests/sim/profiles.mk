@@ -11,10 +11,12 @@ sim_version_12.2 := 12020
 sim_version_11.0 := 11000
 sim_version_future := 15000
 # Which rows of the table a profile exports.
-sim_rows_13.0 := $$$$5 != "future"
+sim_rows_13.0 := $$$$5 != "future" && $$$$5 != "newer"
 sim_rows_12.2 := $$$$5 == "y"
 sim_rows_11.0 := $$$$6 == "y"
 sim_rows_future := 1
+# ... and that of the future whatever a header declares that is newer than the table.
+sim_more_future := $(G)/driver_calls.h
 sim_link := -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs -Wl,--as-needed
 
 $(G)/sim_calls.h: tests/sim/sim_calls.awk $(G)/driver_calls.h $(sim_facts)
@@ -28,11 +30,13 @@ $(G)/sim_errors.h: $(G)/driver_calls.h tests/sim/profiles.mk
 $(sim_objects): $(G)/sim_calls.h $(G)/sim_errors.h
 
 define sim_profile
-$(G)/sim_$(1).map: $(sim_facts) tests/sim/profiles.mk
+$(G)/sim_$(1).map: $(sim_facts) $(sim_more_$(1)) tests/sim/profiles.mk
 	$$(call say,GEN,$$@)
 	@mkdir -p $$(@D)
-	$$(Q)awk -F'\t' 'BEGIN { print "{ global: cuward_simulated_driver; cuward_simulated_driver_control;" } !/^#/ && ($(sim_rows_$(1))) \
-		{ print "\t" $$$$1 ";" } END { print "local: *; };" }' $(sim_facts) > $$@
+	$$(Q)awk -F'\t' 'BEGIN { print "{ global: cuward_simulated_driver; cuward_simulated_driver_control;" } \
+		FNR == NR && !/^#/ && ($(sim_rows_$(1))) { print "\t" $$$$1 ";" } \
+		FNR != NR && sub(/^\tX\(/, "") { sub(/,.*/, ""); print "\t" $$$$0 ";" } \
+		END { print "local: *; };" }' $(sim_facts) $(sim_more_$(1)) > $$@
 $(G)/sim_profile_$(1).o: tests/sim/profiles.mk
 	@mkdir -p $$(@D)
 	$$(Q)printf '%s\n' 'extern const int sim_profile_version, cuward_simulated_driver;' \
