@@ -93,6 +93,15 @@ struct recorder_ends {
 void recorder_watch(const struct session_plan *plan, const struct recorder_ends *ends,
 	struct session_result *result);
 
+/* session_images.c: the processes of the run by their ledgers. */
+struct image;
+struct images {
+	struct image *all; /* that were ever seen */
+	unsigned killed;   /* since the look before */
+	uint64_t denied;   /* in all */
+};
+void images_look(struct images *images, const struct session_recorder *recorder);
+
 /* What names the events of snapshots goes along with each of them. False: there is none. */
 bool recorder_link(const struct session_plan *plan);
 

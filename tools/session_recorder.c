@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,16 +17,7 @@
 #include "cuward/ledger.h"
 #include "session_parts.h"
 
-enum { LOOK_MS = 20, APART_MS = 1000, DEAD_EVERY_MS = 200, SAME_DEATH_MS = 3000 };
-
-/* Who had a slot when we looked: it may be another's before we see that he is dead. */
-struct owner {
-	uint32_t generation; /* of the slot; 0: nobody */
-	uint32_t buried;     /* the one before, known to be over */
-	uint32_t pid, image;
-	uint64_t start_ticks;
-	char job[128];
-};
+enum { LOOK_MS = 20, APART_MS = 1000, IMAGES_EVERY_MS = 200, SAME_DEATH_MS = 3000 };
 
 struct watch {
 	const struct session_plan *plan;
@@ -41,9 +31,10 @@ struct watch {
 	unsigned denied;       /* refusals that wait for one */
 	int64_t denied_at;     /* when the last was taken for one */
 	int asked;             /* the file with our lock, -1 */
-	int file;              /* of the slots, -1 */
-	struct owner owners[SLOT_COUNT];
-	int64_t dead_looked_at;
+	struct images images;
+	int64_t images_looked_at;
+	uint64_t counted;      /* refusals, all that were noticed */
+	uint64_t missed;       /* that the ledgers had more than that when we looked last */
 	int64_t dead_at;       /* when a snapshot was last taken for a death */
 };
 
@@ -130,8 +121,8 @@ static void open_slots(struct watch *watch)
 	if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
 		info.st_size >= (off_t)sizeof(struct slots_header))
 		memory = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
 	watch->slots = memory == MAP_FAILED ? NULL : memory;
-	watch->file = fd;
 	if (watch->slots && watch->slots->magic == SLOTS_MAGIC &&
 		watch->slots->version == CUWARD_LAYOUT_VERSION &&
 		watch->slots->slot_bytes == sizeof(struct slot))
@@ -139,8 +130,6 @@ static void open_slots(struct watch *watch)
 	if (watch->slots)
 		munmap(memory, bytes);
 	watch->slots = NULL;
-	watch->file = -1;
-	close(fd);
 }
 
 static bool is_of_job(const struct slot *slot, const char *job)
@@ -179,7 +168,6 @@ static void look_for_refusals(struct watch *watch, bool now)
 {
 	if (!watch->plan->recorder->on_denied)
 		return;
-	watch->denied += new_refusals(watch);
 	if (!watch->denied || (!now && clock_ms() - watch->denied_at < APART_MS))
 		return;
 	if (watch->for_denied == SNAPSHOTS_DENIED_MAX) {
@@ -193,105 +181,47 @@ static void look_for_refusals(struct watch *watch, bool now)
 	watch->denied_at = clock_ms();
 }
 
-/* ---- deaths ---- */
+/* ---- deaths, and what slots have not told ---- */
 
-static bool is_gone(uint32_t pid)
+/* A refusal that the ledger has and no slot, also when we look again: the slot is the next one's by now. */
+static void count_missed(struct watch *watch, bool last)
 {
-	char path[64], text[512] = "";
-	const char *end;
-	int fd;
+	uint64_t missed = watch->images.denied > watch->counted ?
+		watch->images.denied - watch->counted : 0;
+	uint64_t sure = last || missed < watch->missed ? missed : watch->missed;
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return true;
-	end = read(fd, text, sizeof(text) - 1) > 0 ? strrchr(text, ')') : NULL;
-	close(fd);
-	return !end || end[2] == 'Z' || end[2] == 'X';
-}
-
-/* His ledger, which `cuward run` reads afterwards, says whether he came to an orderly end. */
-static bool ended_orderly(const struct watch *watch, const struct owner *owner)
-{
-	const char *slots = watch->plan->recorder->slots, *end = strrchr(slots, '/');
-	uint32_t ended = END_RUNNING;
-	char path[4096 + 300];
-	int fd;
-
-	if (!end || owner->job[0] == '.' || strstr(owner->job, "/."))
-		return true;
-	snprintf(path, sizeof(path), "%.*s/jobs/%s/%u-%u-%llu.ledger", (int)(end - slots), slots,
-		owner->job, owner->pid, owner->image, (unsigned long long)owner->start_ticks);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return true;
-	if (pread(fd, &ended, sizeof(ended), offsetof(struct ledger_header, ended)) != sizeof(ended))
-		ended = END_RUNNING;
-	close(fd);
-	return ended != END_RUNNING;
-}
-
-/* His lock goes with him, and with an exec; then the process is still there. */
-static bool is_dead(const struct watch *watch, uint32_t number, const struct slot *slot)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = sizeof(struct slot),
-		.l_start = (off_t)(sizeof(struct slots_header) + number * sizeof(struct slot))};
-
-	return slot->generation != watch->owners[number].generation ||
-		(slot->state == SLOT_TAKEN && fcntl(watch->file, F_OFD_GETLK, &lock) == 0 &&
-			lock.l_type == F_UNLCK);
-}
-
-static void note_owner(struct watch *watch, uint32_t number, const struct slot *slot)
-{
-	struct owner *owner = &watch->owners[number];
-
-	if (owner->generation || owner->buried == slot->generation || slot->state != SLOT_TAKEN ||
-		!is_of_job(slot, watch->plan->recorder->job))
-		return;
-	owner->generation = slot->generation;
-	owner->pid = slot->who.pid;
-	owner->image = slot->who.image;
-	owner->start_ticks = slot->who.start_ticks;
-	snprintf(owner->job, sizeof(owner->job), "%.127s", slot->who.job);
+	watch->denied += (unsigned)sure;
+	watch->counted += sure;
+	watch->missed = missed - sure;
 }
 
 /* Each death once, those that come close together share a snapshot. */
-static void look_for_deaths(struct watch *watch, bool now)
+static void look_for_deaths(struct watch *watch)
 {
-	const struct slot *slots = (const struct slot *)(watch->slots + 1);
-	uint32_t used = __atomic_load_n(&watch->slots->slots_used, __ATOMIC_RELAXED);
-	bool locks = now || clock_ms() - watch->dead_looked_at > DEAD_EVERY_MS, any = false;
-
-	if (!watch->plan->recorder->on_signal)
-		return;
-	if (locks)
-		watch->dead_looked_at = clock_ms();
-	for (uint32_t i = 0; i < used && i < SLOT_COUNT; i++) {
-		struct owner *owner = &watch->owners[i];
-		bool other = slots[i].generation != owner->generation;
-
-		if (owner->generation && (locks || other) && is_dead(watch, i, &slots[i])) {
-			any |= is_gone(owner->pid) && !ended_orderly(watch, owner);
-			owner->buried = owner->generation;
-			owner->generation = 0;
-		}
-		note_owner(watch, i, &slots[i]);
-	}
-	if (!any || watch->for_deaths++ >= SNAPSHOTS_DENIED_MAX)
+	if (!watch->plan->recorder->on_signal || !watch->images.killed ||
+		watch->for_deaths++ >= SNAPSHOTS_DENIED_MAX)
 		return;
 	snapshot(watch, "signal");
 	watch->dead_at = clock_ms();
 }
 
-static void look(struct watch *watch, bool now)
+static void look(struct watch *watch, bool last)
 {
+	bool images = last || clock_ms() - watch->images_looked_at > IMAGES_EVERY_MS;
+	unsigned refused;
+
 	if (!watch->slots)
 		open_slots(watch);
-	if (!watch->slots)
-		return;
-	look_for_refusals(watch, now);
-	look_for_deaths(watch, now);
+	refused = watch->slots ? new_refusals(watch) : 0;
+	watch->denied += refused;
+	watch->counted += refused;
+	if (images) {
+		images_look(&watch->images, watch->plan->recorder);
+		watch->images_looked_at = clock_ms();
+		count_missed(watch, last);
+		look_for_deaths(watch);
+	}
+	look_for_refusals(watch, last);
 }
 
 /* What the command asks for at its end may have been noticed here just before. */
@@ -321,7 +251,7 @@ void recorder_watch(const struct session_plan *plan, const struct recorder_ends 
 	static struct watch watch;
 	struct session_report request;
 
-	watch = (struct watch){.plan = plan, .ends = ends, .result = result, .asked = -1, .file = -1,
+	watch = (struct watch){.plan = plan, .ends = ends, .result = result, .asked = -1,
 		.denied_at = clock_ms() - APART_MS};
 	while (!talk_ended(plan->talk, LOOK_MS) && !ends->broken(ends->user)) {
 		open_asked(&watch);

@@ -87,6 +87,30 @@ reasons() { jq -r '.run.trace.snapshots[]' r.json | sed 's/.*snapshot-\([a-z]*\)
 	told '[.kernels[].name] | contains(["executed"])' false
 }
 
+@test "a process that nobody could see is missed neither, its slot being another's by then" {
+	# The keeper, which looks 50 times a second, stands still while it lives.
+	cat >tree <<-'END'
+	play=$1
+	"$play" init device 0 launch first
+	file=$(find state -name .recorder)
+	keeper=$(awk -v inode=":$(stat -c %i "$file")$" '$2 == "POSIX" && $6 ~ inode { print $5 }' /proc/locks)
+	[ -n "$keeper" ] && kill -STOP "$keeper" || exit 1
+	eval "$2"
+	"$play" init device 0 launch second
+	kill -CONT "$keeper"
+	until ls rec/snapshot-* 2>/dev/null; do sleep 0.05; done >/dev/null
+	END
+	record on-signal -- timeout 60 sh tree "$BATS_FILE_TMPDIR/play" '"$play" init device 0 alloc 1M launch killed kill 9'
+	[ "$(reasons)" = "signal " ]
+	json "$(jq -r '.run.trace.snapshots[0]' r.json)"
+	told '[.kernels[].name] | contains(["killed"])' true
+	rm -rf rec r.json
+	record on-denied -m 10M -- timeout 60 sh tree "$BATS_FILE_TMPDIR/play" '"$play" init device 0 refused 20M launch refused'
+	[ "$(reasons)" = "denied " ]
+	json "$(jq -r '.run.trace.snapshots[0]' r.json)"
+	told '[.processes[].devices[0].denied] | add' 1
+}
+
 @test "memory is bounded: the newest stay, names of all, and the end is there" {
 	record on-signal -- "$BATS_FILE_TMPDIR/flood" 600000 2>said || [ $? = 137 ]
 	[ "$(reasons)" = "signal " ]

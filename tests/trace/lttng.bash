@@ -11,7 +11,7 @@ trace_programs() {
 		"$TOP"/shim/trace.c "$TOP"/shim/calls.c -ldl -lpthread
 	# shellcheck disable=SC2086
 	${CC:-cc} $flags -o "$BATS_FILE_TMPDIR/session" "$TOP"/tests/trace/session.c \
-		"$TOP"/tools/session*.c "$TOP"/shim/trace.c "$TOP"/shim/calls.c -ldl -lpthread
+		"$TOP"/tools/{session*,ledger_read,proc_state}.c "$TOP"/shim/trace.c "$TOP"/shim/calls.c -ldl -lpthread
 }
 
 emit() { "$BATS_FILE_TMPDIR/emit" "$B" "$@"; }
