@@ -183,7 +183,7 @@ static void look_for_refusals(struct watch *watch, bool now)
 
 /* ---- deaths, and what slots have not told ---- */
 
-/* A refusal that the ledger has and no slot, also when we look again: the slot is the next one's by now. */
+/* What ledgers have and slots never told, when we look again, too: the slot is the next one's by now. */
 static void count_missed(struct watch *watch, bool last)
 {
 	uint64_t missed = watch->images.denied > watch->counted ?
