@@ -103,7 +103,9 @@ endif
 
 # ---- generated ----
 
-$(G)/driver_calls.h: shim/driver_calls.awk shim/decided.awk shim/decided.txt shim/cuda_headers.h Makefile $(B)/flags
+# Headers may become newer where they are.
+$(G)/driver_calls.h: shim/driver_calls.awk shim/decided.awk shim/decided.txt shim/cuda_headers.h Makefile $(B)/flags \
+		$(wildcard $(cuda_include)/cuda.h $(cuda_include)/cudaProfiler.h)
 	$(call say,GEN,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -E -P -D__CUDA_API_VERSION_INTERNAL -isystem $(cuda_include) shim/cuda_headers.h > $(G)/cuda.i

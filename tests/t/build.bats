@@ -77,6 +77,72 @@ built() {
 	[ -d again ]
 }
 
+# invent DECLARATION: a newer header has it, too.
+invent() {
+	awk -v new="$1" '{ print } /^CUresult CUDAAPI cuInit\(/ { print new }' "$real/include/cuda.h" >newer/include/cuda.h
+}
+
+fails() { # COMMAND...: with what it says in the file log
+	if "$@" >log 2>&1; then return 1; fi
+}
+
+# refused NAME...: the build stops, and says of each of these what is to be done.
+refused() {
+	local name
+	fails timeout 600 make -s -j2 CC="$CC" build/libcuward.so
+	for name; do
+		grep -qx "a new driver call: say in shim/decided.txt what it means for memory: $name" log
+	done
+	[ "$(grep -c '^a new driver call' log)" -eq $# ]
+	[ ! -e build/gen/driver_calls.h ]
+	[ ! -e build/libcuward.so ]
+}
+
+@test "a driver call of a newer header stops the build until somebody decides what it means" {
+	real=$CUDA_HOME
+	mkdir -p newer
+	cp -rs "$real/include" newer/include
+	rm newer/include/cuda.h
+	export CUDA_HOME=$PWD/newer CFLAGS=-O0
+	invent 'CUresult CUDAAPI cuMemAllocQuux(CUdeviceptr *dptr, size_t bytesize);'
+	refused cuMemAllocQuux
+	# Its versions and twins, however they are written; twins go with their name.
+	invent 'CUresult CUDAAPI cuMemAllocQuux(CUdeviceptr *dptr, size_t bytesize);
+CUresult CUDAAPI cuMemAllocQuux_v2(CUdeviceptr *dptr,
+	size_t bytesize,
+	CUstream hStream);
+CUresult CUDAAPI cuMemAllocQuux_v2_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
+CUresult CUDAAPI cuQuuxNothing(void);'
+	refused cuMemAllocQuux cuMemAllocQuux_v2 cuMemAllocQuux_v2_ptsz cuQuuxNothing
+	# One decision is none for the others.
+	printf '\npass a test says so\n\tcuMemAllocQuux cuQuuxNothing\n' >>shim/decided.txt
+	refused cuMemAllocQuux_v2 cuMemAllocQuux_v2_ptsz
+	printf '\tcuMemAllocQuux_v2\n' >>shim/decided.txt
+	built build/libcuward.so >words
+	grep -q 'LD *build/libcuward.so' words
+	# It is passed on, as all that are decided so, and told in the coverage.
+	exports build/libcuward.so | grep -qx cuMemAllocQuux_v2_ptsz
+	# What is decided to be hooked must be, and nothing that is not.
+	sed -n 's/.* T on_//p' <(nm build/obj/shim/*.c.o) >hooks
+	awk -f shim/decided.awk shim/decided.txt build/gen/driver_calls.h hooks
+	sed -i 's/^pass a test says so/hook &/' shim/decided.txt
+	fails awk -f shim/decided.awk shim/decided.txt build/gen/driver_calls.h hooks
+	[ "$(sort log)" = "$(printf 'decided to hook, and no hook: %s\n' cuMemAllocQuux cuMemAllocQuux_v2 \
+		cuMemAllocQuux_v2_ptsz cuQuuxNothing)" ]
+	printf '\tcuMemAllocQuux\n' >>shim/decided.txt
+	fails make -s build/libcuward.so
+	grep -qx 'decided twice: cuMemAllocQuux' log
+	# The header becomes newer where it is, and all was built.
+	cp "$TOP/shim/decided.txt" shim/decided.txt
+	invent ''
+	built build/gen/driver_calls.h >words
+	grep -q 'GEN *build/gen/driver_calls.h' words
+	[ -z "$(built build/gen/driver_calls.h)" ]
+	invent 'CUresult CUDAAPI cuMemAllocQuux(CUdeviceptr *dptr, size_t bytesize);'
+	fails make -s CC="$CC" build/libcuward.so
+	grep -q 'say in shim/decided.txt .*: cuMemAllocQuux$' log
+}
+
 exports() { nm -D --defined-only "$1" | awk '{ print $3 }' | LC_ALL=C sort; }
 
 # with_headers VERSION: a build with what PyPI has of it, and nothing else of NVIDIA's.
