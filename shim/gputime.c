@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "capture.h"
 #include "share.h"
 #include "trace.h"
 
@@ -110,20 +111,21 @@ static void begin_life(struct gpu_context *entry, CUcontext context)
 	__atomic_store_n(&entry->context, context, __ATOMIC_RELEASE);
 }
 
-/* NULL: somebody else makes it just now, or there are too many. */
+/* Somebody else may make it just now. NULL: there are too many. */
 static struct gpu_context *make(CUcontext context)
 {
-	struct gpu_context *fresh;
+	struct gpu_context *fresh, *known;
 	CUstream stream;
 
 	share_wipe_on_fork(&gpu, sizeof(gpu));
 	lock_take(&gpu.lock);
-	fresh = find(context) ? NULL : vacant();
+	known = find(context);
+	fresh = known ? NULL : vacant();
 	if (fresh)
 		begin_life(fresh, context);
 	lock_give_back(&gpu.lock);
 	if (!fresh)
-		return NULL;
+		return known;
 	/* Without a stream it is known, and never timed. */
 	if (real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
 	    real.cuEventCreate(&fresh->now.event, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
@@ -135,19 +137,23 @@ static struct gpu_context *make(CUcontext context)
 	return fresh;
 }
 
-/* Events belong to the context that is current, and only to a whole one. */
-static struct gpu_context *current(void)
+/* Events belong to the context that is current, and only to a whole one. NULL: `untimed` says why. */
+static struct gpu_context *current(uint8_t *untimed)
 {
 	struct thread *thread = guest_thread();
 	struct gpu_context *known;
 	CUcontext owner;
 
-	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED) ||
-	    guest_current_device(thread, &owner) < 0 || thread->owner != thread->context)
+	*untimed = UNTIMED_CAPTURE;
+	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED))
+		return NULL;
+	*untimed = UNTIMED_GREEN;
+	if (guest_current_device(thread, &owner) < 0 || thread->owner != thread->context)
 		return NULL;
 	known = find(thread->context);
 	if (!known)
 		known = make(thread->context);
+	*untimed = known ? UNTIMED_CLOCK : UNTIMED_CONTEXTS;
 	return known && __atomic_load_n(&known->stream, __ATOMIC_ACQUIRE) ? known : NULL;
 }
 
@@ -268,17 +274,27 @@ static uint64_t gaps_ns(const struct pair *pair, const struct event_gpu *event)
 	return before > behind ? before : behind;
 }
 
+static void tell_untimed(uint32_t correlation, enum cuward_untimed why)
+{
+	struct event_untimed event = {
+		.process = guest.key, .correlation = correlation, .reason = why,
+	};
+
+	trace_untimed(&event);
+}
+
 static void tell(struct gpu_context *context, const struct pair *pair)
 {
 	struct event_gpu event = { .process = guest.key, .correlation = pair->correlation };
 	double since, length;
 	uint64_t error_ns;
 
-	if (!elapsed_ns(pair->begin, pair->end, &length))
-		return;
 	/* Work from before the anchor: cuEventElapsedTime goes backwards as well. */
-	if (!elapsed_ns(context->now.event, pair->begin, &since))
+	if (!elapsed_ns(pair->begin, pair->end, &length) ||
+	    !elapsed_ns(context->now.event, pair->begin, &since)) {
+		tell_untimed(pair->correlation, UNTIMED_DRIVER);
 		return;
+	}
 	event.begin_ns = context->now.cpu_ns + (int64_t)(since * context->rate);
 	event.end_ns = event.begin_ns + (uint64_t)(length * context->rate);
 	error_ns = context->now.error_ns + RESOLUTION_NS + gaps_ns(pair, &event) +
@@ -339,6 +355,8 @@ static void read_some(struct gpu_context *context, unsigned at_most)
 		}
 		if (result == CUDA_SUCCESS)
 			tell(context, &context->pairs[number]);
+		else
+			tell_untimed(context->pairs[number].correlation, UNTIMED_DRIVER);
 		put_free(context, context->life, number);
 	}
 }
@@ -379,17 +397,34 @@ static bool ready(struct pair *pair)
 		(pair->end || real.cuEventCreate(&pair->end, CU_EVENT_DEFAULT) == CUDA_SUCCESS);
 }
 
+/* What a capturing stream is given does not run: no time of it is missing. */
+static bool only_captured(uint64_t stream)
+{
+	return capture_is_active((CUstream)stream, false);
+}
+
+static struct gpu_context *open_context(struct gputime *time, uint64_t stream)
+{
+	struct gpu_context *context = current(&time->untimed);
+
+	if (!context) {
+		if (time->untimed == UNTIMED_CAPTURE && only_captured(stream))
+			time->untimed = UNTIMED_COUNT;
+		return NULL;
+	}
+	if (!context->now.cpu_ns)
+		look(context, 0);
+	return context->now.cpu_ns ? context : NULL;
+}
+
 void gputime_open_slow(struct gputime *time, uint64_t stream)
 {
 	uint64_t number = __atomic_fetch_add(&gpu.asked, 1, __ATOMIC_RELAXED);
 	struct gpu_context *context;
 
-	if (number % guest.policy.gpu_time || !(context = current()))
+	if (number % guest.policy.gpu_time || !(context = open_context(time, stream)))
 		return;
-	if (!context->now.cpu_ns)
-		look(context, 0);
-	if (!context->now.cpu_ns)
-		return;
+	time->untimed = UNTIMED_PAIRS;
 	if (!take_free(context, time)) {
 		/* Nobody may ever wait for all this work: some of it can be over. */
 		look(context, 2);
@@ -399,6 +434,7 @@ void gputime_open_slow(struct gputime *time, uint64_t stream)
 	if (!ready(&context->pairs[time->pair]) ||
 	    real.cuEventRecord(context->pairs[time->pair].begin, (CUstream)stream) != CUDA_SUCCESS) {
 		put_free(context, time->life, time->pair);
+		time->untimed = UNTIMED_DRIVER;
 		return;
 	}
 	time->context = context;
@@ -409,11 +445,18 @@ void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresu
 	uint64_t returned_ns)
 {
 	struct gpu_context *context = time->context;
-	struct pair *pair = &context->pairs[time->pair];
+	struct pair *pair = context ? &context->pairs[time->pair] : NULL;
 
+	if (!pair) {
+		if (result == CUDA_SUCCESS)
+			tell_untimed(correlation, time->untimed);
+		return;
+	}
 	if (result != CUDA_SUCCESS ||
 	    real.cuEventRecord(pair->end, (CUstream)time->stream) != CUDA_SUCCESS) {
 		put_free(context, time->life, time->pair);
+		if (result == CUDA_SUCCESS)
+			tell_untimed(correlation, UNTIMED_DRIVER);
 		return;
 	}
 	pair->correlation = correlation;
@@ -425,7 +468,8 @@ void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresu
 
 void gputime_look(void)
 {
-	struct gpu_context *context = trace_on && guest.policy.gpu_time ? current() : NULL;
+	uint8_t untimed;
+	struct gpu_context *context = trace_on && guest.policy.gpu_time ? current(&untimed) : NULL;
 
 	if (context)
 		look(context, PAIRS);
@@ -446,9 +490,13 @@ void gputime_last_look(CUcontext context)
 void gputime_gone(CUcontext context)
 {
 	struct gpu_context *known = guest.policy.gpu_time ? find(context) : NULL;
+	uint16_t number;
 
-	if (known)
-		__atomic_store_n(&known->context, NULL, __ATOMIC_RELEASE);
+	if (!known)
+		return;
+	while (take_pending(known, &number))
+		tell_untimed(known->pairs[number].correlation, UNTIMED_GONE);
+	__atomic_store_n(&known->context, NULL, __ATOMIC_RELEASE);
 }
 
 void gputime_forget(void)

@@ -6,13 +6,14 @@
  * idle stream of our own ties the GPU's clock to ours, again and again, so that drift is known.
  *
  * Nothing is recorded while a stream captures, in a green context, or when the pool is empty: such work
- * has no `gpu` event.
+ * has an `untimed` event instead, which says why. What only becomes part of a graph has neither.
  */
 #ifndef CUWARD_GPUTIME_H
 #define CUWARD_GPUTIME_H
 
 #include <stdint.h>
 
+#include "cuward/events.h"
 #include "driver.h"
 #include "guest.h"
 
@@ -21,6 +22,7 @@ struct gputime {
 	uint64_t stream;
 	uint32_t life; /* of the context's entry */
 	uint16_t pair;
+	uint8_t untimed; /* why there is no context, UNTIMED_COUNT: nobody asked for its time */
 };
 
 /* Work is about to be given to this stream (1 legacy, 2 per-thread), by a traced call. */
@@ -32,6 +34,7 @@ void gputime_close_slow(const struct gputime *time, uint32_t correlation, CUresu
 static inline void gputime_open(struct gputime *time, uint64_t stream)
 {
 	time->context = NULL;
+	time->untimed = UNTIMED_COUNT;
 	if (unlikely(guest.policy.gpu_time && stream))
 		gputime_open_slow(time, stream);
 }
@@ -39,7 +42,7 @@ static inline void gputime_open(struct gputime *time, uint64_t stream)
 static inline void gputime_close(const struct gputime *time, uint32_t correlation, CUresult result,
 	uint64_t returned_ns)
 {
-	if (unlikely(time->context))
+	if (unlikely(time->context || time->untimed != UNTIMED_COUNT))
 		gputime_close_slow(time, correlation, result, returned_ns);
 }
 

@@ -77,9 +77,86 @@ LAUNCH(cuLaunch, .grid = { 1, 1, 1 }, .function = f, .stream = 1)
 LAUNCH(cuLaunchGrid, .grid = { grid_width, grid_height, 1 }, .function = f, .stream = 1)
 LAUNCH(cuLaunchGridAsync, .grid = { grid_width, grid_height, 1 }, .function = f,
 	.stream = traced_stream(hStream, false))
-/* Streams of several devices: none of them is the current one's, and none is timed. One kernel. */
-LAUNCH(cuLaunchCooperativeKernelMultiDevice, .grid = { numDevices, 1, 1 },
-	.function = numDevices && launchParamsList ? launchParamsList->function : NULL)
+
+/* ---- one call, a kernel on each of several devices ---- */
+
+struct part {
+	const CUDA_LAUNCH_PARAMS *params;
+	struct gputime time;
+	uint8_t device;
+};
+
+/* Its events are of the context of its stream, which need not be the current one. */
+static void part_open(struct part *part, const CUDA_LAUNCH_PARAMS *params)
+{
+	CUcontext context, popped;
+	bool pushed = real.cuStreamGetCtx(params->hStream, &context) == CUDA_SUCCESS &&
+		real.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+
+	part->params = params;
+	part->device = pushed ? traced_device() : UINT8_MAX;
+	gputime_open(&part->time, pushed ? (uint64_t)params->hStream : 0);
+	if (pushed)
+		real.cuCtxPopCurrent_v2(&popped);
+}
+
+/* Each is a launch, and only the first a call. */
+static void part_close(const struct part *part, struct event_launch *event, uint64_t returned_ns)
+{
+	const CUDA_LAUNCH_PARAMS *params = part->params;
+
+	event->function = params->function ? names_of((uint64_t)params->function) : 0;
+	event->device = part->device;
+	event->grid_x = params->gridDimX;
+	event->grid_y = params->gridDimY;
+	event->grid_z = params->gridDimZ;
+	event->block_x = params->blockDimX;
+	event->block_y = params->blockDimY;
+	event->block_z = params->blockDimZ;
+	event->shared_bytes = params->sharedMemBytes;
+	event->stream = (uint64_t)params->hStream;
+	event->correlation = traced_correlation();
+	trace_launch(event);
+	gputime_close(&part->time, event->correlation, event->result, returned_ns);
+	event->api = API_SAME_CALL;
+	event->duration_ns = 0;
+}
+
+static __attribute__((noinline)) CUresult traced_parts PARAMS_cuLaunchCooperativeKernelMultiDevice
+{
+	/* No two are for one device: of more of them the driver makes an error, of none as well. */
+	unsigned count = launchParamsList && numDevices <= guest.device_count ? numDevices : 0;
+	struct part parts[SLOT_DEVICES];
+	struct event_launch event = { .api = CALL_cuLaunchCooperativeKernelMultiDevice,
+		.device = UINT8_MAX };
+	uint64_t began_ns, returned_ns;
+
+	if (!attend_slow())
+		return real.cuLaunchCooperativeKernelMultiDevice
+			ARGS_cuLaunchCooperativeKernelMultiDevice;
+	for (unsigned i = 0; i < count; i++)
+		part_open(&parts[i], &launchParamsList[i]);
+	began_ns = guest_clock_ns();
+	event.result = real.cuLaunchCooperativeKernelMultiDevice
+		ARGS_cuLaunchCooperativeKernelMultiDevice;
+	event.duration_ns = traced_duration(began_ns);
+	returned_ns = began_ns + event.duration_ns;
+	event.thread = guest_trace_key(guest_thread());
+	trace_define_api(guest.key, event.api);
+	if (!count)
+		trace_launch(&event);
+	for (unsigned i = 0; i < count; i++)
+		part_close(&parts[i], &event, returned_ns);
+	return event.result;
+}
+
+CUresult on_cuLaunchCooperativeKernelMultiDevice PARAMS_cuLaunchCooperativeKernelMultiDevice
+{
+	return (attention_wanted() ? traced_parts : real.cuLaunchCooperativeKernelMultiDevice)
+		ARGS_cuLaunchCooperativeKernelMultiDevice;
+}
+
+/* ---- graphs ---- */
 
 /* A graph may allocate. On a capturing stream it becomes part of another one, and does not. */
 #define GRAPH_LAUNCH(name, exec, per_thread) \

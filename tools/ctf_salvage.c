@@ -66,9 +66,9 @@ static bool text_is_sound(const char *text)
 static bool field_is_sound(const char *name, uint64_t value)
 {
 	static const struct { const char *name; uint64_t most; } bounds[] = {
-		{ "kind", KIND_COUNT - 1 }, { "direction", DIRECTION_COUNT - 1 }, { "what", 1 },
+		{ "kind", KIND_COUNT - 1 }, { "direction", DIRECTION_COUNT - 1 }, { "what", OBJECT_PRESENT },
 		{ "scope", SCOPE_COUNT - 1 }, { "how", END_COUNT - 1 }, { "verdict", VERDICT_COUNT - 1 },
-		{ "api", 4095 }, { "tid", 1u << 22 }, { "pid", 1u << 22 },
+		{ "api", UINT16_MAX }, { "reason", UNTIMED_COUNT - 1 }, { "tid", 1u << 22 }, { "pid", 1u << 22 },
 		{ "result", 2000 }, { "pointer", 1ull << 57 }, { "bytes", 1ull << 50 },
 		{ "live_bytes", 1ull << 50 }, { "duration_ns", 1ull << 52 }, { "block_z", 64 },
 		{ "grid_y", 65535 }, { "block_x", 1024 }, { "count", 1ull << 40 }, { "image", 1u << 20 },
@@ -121,8 +121,10 @@ static unsigned channel_of(enum cuward_event type)
 {
 	switch (type) {
 	case EVENT_launch: case EVENT_copy: case EVENT_sync: case EVENT_gpu: case EVENT_call:
+	case EVENT_untimed:
 		return 1;
 	case EVENT_alloc: case EVENT_free: case EVENT_denied: case EVENT_context: case EVENT_stream:
+	case EVENT_held:
 		return 2;
 	default:
 		return 3;

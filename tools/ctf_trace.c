@@ -187,7 +187,8 @@ static void set_clock(struct ctf_stream_class *class, const struct tsdl_clock *c
 static bool is_bulk(const struct ctf_class *class)
 {
 	return class->ours && (class->type == EVENT_launch || class->type == EVENT_copy ||
-		class->type == EVENT_sync || class->type == EVENT_call || class->type == EVENT_gpu);
+		class->type == EVENT_sync || class->type == EVENT_call || class->type == EVENT_gpu ||
+		class->type == EVENT_untimed);
 }
 
 static void add_classes(const struct tsdl *tsdl, struct ctf_stream_class *stream)

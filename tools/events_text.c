@@ -23,6 +23,7 @@ static const struct field_words field_words[] = {
 	{ "direction", DIRECTION_COUNT, { CUWARD_DIRECTIONS(X) } },
 	{ "scope", SCOPE_COUNT, { CUWARD_SCOPES(X) } },
 	{ "how", END_COUNT, { CUWARD_ENDS(X) } },
+	{ "reason", UNTIMED_COUNT, { CUWARD_UNTIMED(X) } },
 	{ "verdict", VERDICT_COUNT, { CUWARD_VERDICTS(X) } },
 	{ "what", 2, { [OBJECT_CREATED] = "created", [OBJECT_DESTROYED] = "destroyed" } },
 #undef X

@@ -303,6 +303,15 @@ static void feed_lost(struct model *model, const struct event *event)
 	set_text(&process->lost_why, event->lost.why);
 }
 
+static void feed_untimed(struct model *model, const struct event *event)
+{
+	const struct event_untimed *e = &event->untimed;
+	struct model_process *process = process_of(model, event, key_in(event, e->process));
+
+	if (model_in_range(model, event->time_ns) && e->reason < UNTIMED_COUNT)
+		process->untimed[e->reason]++;
+}
+
 static void feed_gpu(struct model *model, const struct event *event)
 {
 	struct model_process *process = process_of(model, event, key_in(event, event->gpu.process));

@@ -146,6 +146,7 @@ struct model_process {
 	uint64_t pinned_bytes;    /* host and imported memory made in all; charged to no device */
 	uint64_t contexts, streams; /* created */
 	uint64_t gpu_timed, gpu_unmatched;
+	uint64_t untimed[UNTIMED_COUNT]; /* ran, its time was wanted, and it has none */
 	uint32_t gpu_error_ns;    /* the largest bound */
 	uint32_t threads;
 	struct model_sites sites;
@@ -283,6 +284,13 @@ void model_calls_free(struct model_named_calls *calls, size_t count);
 struct model_copies model_copies_sum(const struct model *model, unsigned direction);
 /* Bytes a second on the GPU, of the copies that have a time there. */
 uint64_t model_rate(const struct model_copies *copies);
+
+/* Work that was to be timed on the GPU and was not, over all processes that are not hidden. */
+struct model_untimed {
+	uint64_t all, timed;
+	uint64_t by_reason[UNTIMED_COUNT];
+};
+struct model_untimed model_untimed(const struct model *model);
 
 /* How much longer its processes were busy on a GPU than it was itself: they shared it. */
 uint64_t model_shared_ns(const struct model *model, size_t gpu);

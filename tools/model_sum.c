@@ -88,7 +88,8 @@ static struct model_function *find_kernel(struct map *index, struct model_functi
 
 static void add_kernel(struct model_function *sum, const struct model_function *one)
 {
-	if (!sum->launches || (one->launches && one->api_shortest_ns < sum->api_shortest_ns))
+	if (!sum->api_times.count ||
+		(one->api_times.count && one->api_shortest_ns < sum->api_shortest_ns))
 		sum->api_shortest_ns = one->api_shortest_ns;
 	if (!sum->timed || (one->timed && one->gpu_shortest_ns < sum->gpu_shortest_ns))
 		sum->gpu_shortest_ns = one->gpu_shortest_ns;
@@ -265,6 +266,22 @@ struct model_copies model_copies_sum(const struct model *model, unsigned directi
 		sum.timed = sum_saturated(sum.timed, one->timed);
 		sum.timed_bytes = sum_saturated(sum.timed_bytes, one->timed_bytes);
 		sum.gpu_ns = sum_saturated(sum.gpu_ns, one->gpu_ns);
+	}
+	return sum;
+}
+
+struct model_untimed model_untimed(const struct model *model)
+{
+	struct model_untimed sum = { 0 };
+
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct model_process *process = model->processes[i];
+
+		for (unsigned k = 0; k < UNTIMED_COUNT && !process->hidden; k++) {
+			sum.by_reason[k] = sum_saturated(sum.by_reason[k], process->untimed[k]);
+			sum.all = sum_saturated(sum.all, process->untimed[k]);
+		}
+		sum.timed = sum_saturated(sum.timed, process->hidden ? 0 : process->gpu_timed);
 	}
 	return sum;
 }

@@ -120,9 +120,12 @@ static void count_error(struct model_calls *calls, int32_t code)
 static inline void count_call(const struct model *model, struct model_process *process,
 	const struct event *event, const struct call *call, uint16_t api, int32_t result)
 {
-	struct model_calls *calls = model_calls_of(process, api);
+	struct model_calls *calls;
 
 	model_touch(process, event->time_ns);
+	if (api == API_SAME_CALL && event->type == EVENT_launch)
+		return;
+	calls = model_calls_of(process, api);
 	if (call->has_span)
 		spans_add(&process->api, model->from_ns, call->span.begin_ns, call->span.end_ns);
 	if (!call->in_range)
@@ -172,7 +175,7 @@ static void __attribute__((noinline)) observe(const struct model *model,
 	slice.begin_ns = call->span.begin_ns;
 	slice.end_ns = call->span.end_ns;
 	slice.api = api;
-	slice.call = process->call_names[api];
+	slice.call = api < process->call_count ? process->call_names[api] : NULL;
 	model->observer->slice(model->observer->user, &slice);
 }
 
@@ -321,7 +324,6 @@ static void set_shape(struct model_function *function, const struct event_launch
 
 	memcpy(function->grid, grid, sizeof(grid));
 	memcpy(function->block, block, sizeof(block));
-	function->api_shortest_ns = e->duration_ns;
 }
 
 static bool has_shape(const struct model_function *function, const struct event_launch *e)
@@ -338,12 +340,14 @@ static void count_launch(struct model_function *function, const struct event_lau
 		set_shape(function, e);
 	function->shapes_differ |= !has_shape(function, e);
 	function->lanes |= 1ull << (lane < 63 ? lane : 63);
+	if (e->api == API_SAME_CALL)
+		return;
+	if (!function->api_times.count || e->duration_ns < function->api_shortest_ns)
+		function->api_shortest_ns = e->duration_ns;
 	function->api_ns = sum_saturated(function->api_ns, e->duration_ns);
 	histogram_add(&function->api_times, e->duration_ns);
 	if (e->duration_ns > function->api_longest_ns)
 		function->api_longest_ns = e->duration_ns;
-	if (e->duration_ns < function->api_shortest_ns)
-		function->api_shortest_ns = e->duration_ns;
 }
 
 /* Function 0 is none: a graph, where the call says so. */
@@ -373,7 +377,7 @@ void feed_launch(struct model *model, const struct event *event)
 
 	count_call(model, process, event, &call, e->api, e->result);
 	add_activity(model, process, lane, &call);
-	if (model->observer)
+	if (model->observer && e->api != API_SAME_CALL)
 		observe(model, thread, &call, e->api, (struct model_slice){
 			.lane = lane, .name = function->name,
 			.result = e->result, .correlation = e->correlation, .has_correlation = !e->result });

@@ -246,6 +246,18 @@ static json_t *calls_json(const struct model_process *process)
 	return calls;
 }
 
+static json_t *untimed_json(const struct model_process *process)
+{
+	json_t *reasons = json_object();
+
+#define X(id, word, text) \
+	if (process->untimed[UNTIMED_##id]) \
+		set_number(reasons, word, process->untimed[UNTIMED_##id]);
+	CUWARD_UNTIMED(X)
+#undef X
+	return reasons;
+}
+
 static json_t *process_json(const struct model *model, const struct model_process *process)
 {
 	json_t *object = json_object(), *devices = json_array();
@@ -263,6 +275,7 @@ static json_t *process_json(const struct model *model, const struct model_proces
 	set_number(object, "pinned_bytes", process->pinned_bytes);
 	set_number(object, "gpu_timed", process->gpu_timed);
 	set_number(object, "gpu_unmatched", process->gpu_unmatched);
+	json_object_set_new(object, "gpu_untimed", untimed_json(process));
 	set_number(object, "gpu_error_ns", process->gpu_error_ns);
 	json_object_set_new(object, "recorded", json_boolean(!process->unrecorded));
 	if (process->unrecorded)

@@ -176,7 +176,7 @@ static void put_kernels(FILE *out, const struct model *model, const struct view_
 			put_times(&table, kernel->timed, kernel->gpu_ns, &kernel->gpu_times,
 				kernel->gpu_shortest_ns, kernel->gpu_longest_ns);
 		else
-			put_times(&table, kernel->launches, kernel->api_ns, &kernel->api_times,
+			put_times(&table, kernel->api_times.count, kernel->api_ns, &kernel->api_times,
 				kernel->api_shortest_ns, kernel->api_longest_ns);
 		table_cell(&table, kernel->timed ? format_ns(kernel->queued_ns / kernel->timed) : "?");
 		table_cell(&table, format_count(kernel->streams));

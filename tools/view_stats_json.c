@@ -163,7 +163,7 @@ static json_t *kernels(const struct model *model)
 			set_times(row, kernel->timed, kernel->gpu_ns, &kernel->gpu_times,
 				kernel->gpu_shortest_ns, kernel->gpu_longest_ns);
 		else
-			set_times(row, kernel->launches, kernel->api_ns, &kernel->api_times,
+			set_times(row, kernel->api_times.count, kernel->api_ns, &kernel->api_times,
 				kernel->api_shortest_ns, kernel->api_longest_ns);
 		set_number(row, "api_ns", kernel->api_ns);
 		set_known(row, "queued_ns", kernel->timed, kernel->queued_ns);

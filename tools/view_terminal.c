@@ -149,6 +149,25 @@ static size_t shown_processes(const struct model *model)
 	return shown;
 }
 
+/* Work that ran and has no time: how much, and why. */
+static void put_untimed(FILE *out, const struct model *model)
+{
+	static const char *const reasons[] = {
+#define X(id, word, text) text,
+		CUWARD_UNTIMED(X)
+#undef X
+	};
+	struct model_untimed untimed = model_untimed(model);
+
+	if (!untimed.all)
+		return;
+	fprintf(out, "Not timed: %" PRIu64 " of %" PRIu64 " launches, copies and sets\n", untimed.all,
+		sum_saturated(untimed.all, untimed.timed));
+	for (unsigned i = 0; i < UNTIMED_COUNT; i++)
+		if (untimed.by_reason[i])
+			fprintf(out, "    %" PRIu64 ": %s\n", untimed.by_reason[i], reasons[i]);
+}
+
 static void put_timing(FILE *out, const struct model *model)
 {
 	uint64_t most_ns = histogram_at(&model->gpu_errors, 990) / 32 * 33; /* not below its bucket */
@@ -184,6 +203,7 @@ void view_put_header(FILE *out, const struct model *model, const struct trace_fa
 		fprintf(out, " (and %" PRIu64 " of other providers, ignored)", facts->foreign);
 	fputc('\n', out);
 	put_timing(out, model);
+	put_untimed(out, model);
 }
 
 /* ---- processes ---- */

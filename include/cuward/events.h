@@ -153,6 +153,26 @@ enum cuward_direction {
 	DIRECTION_COUNT,
 };
 
+/* Why a launch, copy or set that ran has no `gpu` event, though its time was wanted. */
+#define CUWARD_UNTIMED(X) \
+	X(PAIRS, "pairs", "all pairs of events of its context were in use") \
+	X(CONTEXTS, "contexts", "more contexts at a time than can be timed") \
+	X(GREEN, "green", "it ran in a green context") \
+	X(CAPTURE, "capture", "a stream was capturing") \
+	X(CLOCK, "clock", "the clock of its GPU could not be read") \
+	X(DRIVER, "driver", "the driver refused to record or to read its events") \
+	X(GONE, "gone", "its context was destroyed before it was over")
+
+enum cuward_untimed {
+#define X(id, word, text) UNTIMED_##id,
+	CUWARD_UNTIMED(X)
+#undef X
+	UNTIMED_COUNT,
+};
+
+/* `api` of a launch that is one more kernel of the call before it, and no call. */
+#define API_SAME_CALL UINT16_MAX
+
 /*
  * The trace events of provider `cuward`, and their fields in order: X(event, FIELDS) where FIELDS
  * is a list of F(type, name); types: u8 u16 u32 u64 i32, x64 (shown in hex), str.
@@ -166,7 +186,7 @@ enum cuward_direction {
  * Streams are handles as the driver knows them, 1 the legacy and 2 the per-thread default stream.
  * `held` is memory that was live when the trace of its process began; pointer 0 sums up many.
  * `correlation` counts launches and copies in a process; joins `launch`/`copy` with `gpu`, whose
- * begin_ns and end_ns are moments of CLOCK_MONOTONIC, the clock of the trace.
+ * begin_ns and end_ns are moments of CLOCK_MONOTONIC, the clock of the trace, or with `untimed`.
  */
 #define CUWARD_EVENTS(X, F) \
 	X(process, F(u32, process) F(u32, pid) F(u32, ppid) F(u32, uid) F(u32, pid_ns) F(u32, image) \
@@ -201,7 +221,8 @@ enum cuward_direction {
 		F(u64, count) F(u32, site)) \
 	X(lost, F(u32, process) F(u64, events) F(str, why)) \
 	X(held, F(u32, process) F(u16, api) F(u8, kind) F(u8, device) F(u32, site) F(x64, pointer) \
-		F(u64, bytes) F(u64, count) F(u64, live_bytes))
+		F(u64, bytes) F(u64, count) F(u64, live_bytes)) \
+	X(untimed, F(u32, process) F(u32, correlation) F(u8, reason))
 
 enum cuward_event {
 #define F(type, name)

@@ -7,11 +7,14 @@
  *	streams N	N streams, each destroyed while its kernel runs
  *	abandoned	a context destroyed while its kernel runs, and while another one is current
  *	capture		a capture begun while kernels run that are timed
+ *	green		five kernels in a green context, five in the primary one
+ *	forked N	N kernels, as many in a forked child, and as many again
  */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MUST(call) \
@@ -137,6 +140,55 @@ static void capture(void)
 	MUST(cuCtxSynchronize());
 }
 
+static void green(void)
+{
+	CUdevResource all;
+	CUdevResourceDesc desc;
+	CUcontext primary, current;
+	CUgreenCtx context;
+
+	MUST(cuDevicePrimaryCtxRetain(&primary, 0));
+	MUST(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+	MUST(cuDevResourceGenerateDesc(&desc, &all, 1));
+	MUST(cuGreenCtxCreate(&context, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+	MUST(cuCtxFromGreenCtx(&current, context));
+	for (int i = 0; i < 2; i++) {
+		CUfunction function;
+
+		MUST(cuCtxSetCurrent(i ? primary : current));
+		function = work_of_current();
+		for (int k = 0; k < 5; k++)
+			launch(function, NULL);
+		MUST(cuCtxSynchronize());
+	}
+}
+
+static void several(int count)
+{
+	CUfunction function = (new_context(), work_of_current());
+
+	for (int i = 0; i < count; i++)
+		launch(function, NULL);
+	MUST(cuCtxSynchronize());
+}
+
+static void forked(int count)
+{
+	pid_t child;
+	int status;
+
+	several(count);
+	child = fork();
+	if (child == 0) {
+		MUST(cuInit(0));
+		several(count);
+		exit(0);
+	}
+	several(count);
+	if (waitpid(child, &status, 0) != child || status)
+		exit(1);
+}
+
 int main(int argc, char **argv)
 {
 	int count = argc > 2 ? atoi(argv[2]) : 0;
@@ -156,6 +208,10 @@ int main(int argc, char **argv)
 		abandoned();
 	else if (strcmp(argv[1], "capture") == 0)
 		capture();
+	else if (strcmp(argv[1], "green") == 0)
+		green();
+	else if (strcmp(argv[1], "forked") == 0)
+		forked(count);
 	else
 		return 2;
 	return 0;

@@ -1,11 +1,16 @@
 #!/usr/bin/env bats
 # Work timed on the GPU: placed where it ran, by a clock that drifts, without changing what runs.
 
+load ../trace/lttng.bash
+
 setup() {
+	daemon=
 	unset LD_PRELOAD "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
 	export CUWARD_DIR=$BATS_TEST_TMPDIR/state
 	cd "$BATS_TEST_TMPDIR"
 }
+
+teardown() { daemon_end; }
 
 # placed PPM STREAMS ROUNDS NS: every launch within 10 us of where it can have begun, and as long as it was.
 # Where a thread lost its processor between an event and the launch the trace says so, and these are few.
@@ -29,9 +34,60 @@ placed() {
 		  exit worst > 10000 || longest > 10000 || beyond > 0 || vague > NR / 20 }'
 }
 
+# values EVENT: its numbers, a line each, without their names.
+values() { "$B/cuward" events "$1" | sed -n "s/.*cuward:$2: { cpu_id = [0-9]* }, {\(.*\)}$/\1/p" | sed 's/ *[a-z_]* = //g; s/,/ /g'; }
+
+# scheduled TRACE: what `forms` and others told of their work (number, name, earliest, latest, length, device) is
+# what the trace tells, on that device, within 10 us or the bound that the trace itself gives.
+scheduled() {
+	values "$1" gpu | awk '{ print $2, $3, $4, $5 }' | sort -n >timed
+	{ values "$1" launch | awk '{ print $NF, $3 }'; values "$1" copy | awk '{ print $NF, $4 }'; } | sort -n >devices
+	awk -v devices=devices -v timed=timed '
+		function off(x) { return x < 0 ? -x : x }
+		BEGIN {
+			while ((getline line <devices) > 0) { split(line, f, " "); device[f[1]] = f[2] }
+			while ((getline line <timed) > 0) {
+				split(line, f, " "); begin[f[1]] = f[2]; end[f[1]] = f[3]; error[f[1]] = f[4]; events++
+			}
+		}
+		{ if (!($1 in begin)) { print "not timed: " $0; bad++; next }
+		  if (device[$1] != $6) { print "on device " device[$1] ": " $0; bad++ }
+		  early = $3 - begin[$1]; late = begin[$1] - $4; wrong = early > late ? early : late
+		  long = off(end[$1] - begin[$1] - $5); bound = error[$1]
+		  if (wrong > bound + 500 || long > bound + 1000) { print wrong, long, "beyond " bound ": " $0; bad++ }
+		  if (bound > 10000) { vague++; next }
+		  if (wrong > 10000 || long > 10000) { print wrong, long, "off: " $0; bad++ }
+		  if (wrong > worst) worst = wrong
+		  if (long > longest) longest = long }
+		END { printf "%d, placed within %d ns, lengths within %d ns, %d with a bound over 10 us, %d bad\n",
+			NR, worst, longest, vague, bad
+		  exit !NR || events != NR || bad > 0 || vague > NR / 4 }'
+}
+
 @test "eight streams" { placed 0 8 100 2000000; }
 
 @test "eight streams, and a clock that drifts" { placed 80 8 100 2000000; }
+
+@test "a clock that drifts by 0.27 ms while it is timed: tied to ours again and again" { placed 90 2 1500 2000000; }
+
+@test "every form of launch, copy and set, and their twins, on two devices" {
+	for ppm in 0 80; do
+		rm -rf trace
+		CUWARD_SIM_CLOCK_PPM=$ppm CUWARD_SIM_DEVICES=2 CUWARD_SIM_KERNEL_NS=1000000 CUWARD_SIM_COPY_GBPS=0.016384 \
+			"$B/cuward" run -q --sim --trace=trace --gpu-time -- "$B/apps/forms" 1000000 1000000 >said
+		[ "$(wc -l <said)" -eq 122 ]
+		scheduled trace <said
+	done
+	# Every call that gives work to a stream is among them.
+	diff <(cut -d ' ' -f 2 said | sort -u) <(sed -n 's/^\(LAUNCH\|COPY\|GRAPH_LAUNCH\)(\(cu[A-Za-z0-9_]*\),.*/\2/p' \
+		"$TOP/shim/hook_launch.c" "$TOP/shim/hook_copy.c" | grep -E '^cu(Launch|Graph)|Async' |
+		{ cat; echo cuLaunchCooperativeKernelMultiDevice; } | sort)
+	# One call on two devices is one call and two launches.
+	"$B/cuward" stats --json trace >json
+	[ "$(jq -c '[(.calls[] | select(.name == "cuLaunchCooperativeKernelMultiDevice") | .count),
+		(.kernels[] | select(.name == "work") | .launches, .timed)]' json)" = '[2,24,24]' ]
+	[ "$(jq -c '[.devices[] | .gpu_busy_ns / 1e6 | round]' json)" = '[119,2]' ]
+}
 
 @test "one in N" {
 	CUWARD_SIM_KERNEL_NS=100000 "$B/cuward" run -q --sim --trace=trace --gpu-time=10 -- \
@@ -66,17 +122,34 @@ times() {
 		"$B/apps/timed" "${@:2}" >said
 	[ "$("$B/cuward" events trace | grep -c 'cuward:launch:')" -eq "$launches" ]
 	timed=$("$B/cuward" events trace | grep -c 'cuward:gpu:' || true)
+	"$B/cuward" timeline --json trace >json
+	"$B/cuward" stats trace >stats
+}
+
+# untimed N REASON: of all work so much has no time, all for that reason; text and JSON say so. What is only captured
+# is no work: $captured.
+untimed() {
+	[ "$(jq -c '[.processes[].gpu_untimed | to_entries[]] | map({ (.key): .value }) | add // {}' json)" = "{\"$2\":$1}" ]
+	[ $((timed + $1 + ${captured:-0})) -eq "$("$B/cuward" events trace | grep -c 'cuward:launch:')" ]
+	grep -qx "Not timed: $1 of $((timed + $1)) launches, copies and sets" stats
+	grep -qx "    $1: $3" stats
+}
+all_timed() {
+	[ "$(jq -c '[.processes[].gpu_untimed]  | unique' json)" = '[{}]' ]
+	! grep -q '^Not timed' stats
 }
 
 @test "contexts that come and go" {
 	times 100 contexts 100
 	[ "$timed" -eq 100 ]
+	all_timed
 }
 
 @test "more contexts than can be timed: the others cost nothing" {
 	times 80 together 40
 	[ "$timed" -eq 64 ]
 	[ "$(grep -c ' cuStreamCreate ' calls)" -eq 32 ]
+	untimed 16 contexts "more contexts at a time than can be timed"
 }
 
 @test "more work in flight than is timed: later work is, without anybody waiting" {
@@ -84,35 +157,69 @@ times() {
 	echo "$timed timed"
 	[ "$("$B/cuward" events trace | sed -n 's/.*cuward:gpu:.*correlation = \([0-9]*\),.*/\1/p' |
 		sort -n | tail -10 | tr '\n' ' ')" = "4601 4602 4603 4604 4605 4606 4607 4608 4609 4610 " ]
+	[ "$timed" -ge 4106 ]
+	[ "$timed" -lt 4610 ]
+	untimed $((4610 - timed)) pairs "all pairs of events of its context were in use"
 }
 
 @test "streams that are destroyed with work in them" {
 	CUWARD_SIM_KERNEL_NS=5000000 times 50 streams 50
 	[ "$timed" -eq 50 ]
+	all_timed
 }
 
 @test "a context that is destroyed with work in it: another one's is timed all the same" {
 	CUWARD_SIM_KERNEL_NS=5000000 times 8 abandoned
-	[ "$timed" -ge 4 ]
+	[ "$timed" -eq 4 ]
+	untimed 4 gone "its context was destroyed before it was over"
 }
 
 @test "a capture that begins while work is timed" {
 	CUWARD_SIM_KERNEL_NS=2000000 times 23 capture
 	[ "$(cat said)" = "2 nodes" ]
 	[ "$timed" -eq 20 ]
+	captured=2 untimed 1 capture "a stream was capturing"
 }
 
 @test "a driver that refuses what timing needs: the program runs as ever" {
-	while read -r fault wanted; do
+	while read -r fault wanted reason text; do
 		CUWARD_SIM_FAULT=$fault times 40 contexts 40
 		[ "$timed" -eq "$wanted" ]
+		untimed $((40 - wanted)) "$reason" "$text"
 	done <<-'X'
-		cuEventCreate:*:2 0
-		cuStreamCreate:1:2 39
-		cuEventRecord:*:999 0
-		cuEventQuery:*:600 0
-		cuEventElapsedTime_v2:*:999 0
+		cuEventCreate:*:2 0 clock the clock of its GPU could not be read
+		cuStreamCreate:1:2 39 clock the clock of its GPU could not be read
+		cuEventRecord:*:999 0 clock the clock of its GPU could not be read
+		cuEventQuery:*:600 0 clock the clock of its GPU could not be read
+		cuEventElapsedTime_v2:*:999 0 driver the driver refused to record or to read its events
 	X
+}
+
+@test "a green context: its work is not timed, and that is said; the primary one's is" {
+	CUWARD_SIM_KERNEL_NS=100000 times 10 green
+	[ "$timed" -eq 5 ]
+	untimed 5 green "it ran in a green context"
+}
+
+@test "a fork: parent and child are timed, each its own" {
+	CUWARD_SIM_POISON_FORK=0 CUWARD_SIM_KERNEL_NS=1000000 times 30 forked 10
+	[ "$timed" -eq 30 ]
+	all_timed
+	[ "$(jq -c '[.processes[] | [.launches, .gpu_timed, .gpu_unmatched, (.gpu_busy_ns / 1e6 | round)]] | sort' json)" = \
+		'[[10,10,0,10],[20,20,0,20]]' ]
+}
+
+@test "the preload alone, its environment says so" {
+	daemon_start
+	daemon_record
+	as_daemon mkdir -p "$LTTNG_HOME/guest/state"
+	install -m 755 "$B/apps/forms" "$B/libcuward.so" "$B/libcuward-lttng.so" "$B/sim/libcuda.so.1" "$LTTNG_HOME/guest"
+	as_daemon env LD_PRELOAD="$LTTNG_HOME/guest/libcuward.so" LD_LIBRARY_PATH="$LTTNG_HOME/guest" CUWARD_TRACE=1 \
+		CUWARD_GPU_TIME=1 CUWARD_DIR="$LTTNG_HOME/guest/state" CUWARD_SIM_DEVICES=2 CUWARD_SIM_KERNEL_NS=1000000 \
+		CUWARD_SIM_COPY_GBPS=0.016384 "$LTTNG_HOME/guest/forms" 1000000 1000000 >said
+	daemon_stop_recording
+	scheduled "$LTTNG_HOME/trace" <said
+	[ "$(wc -l <said)" -eq 122 ]
 }
 
 @test "SIGKILL loses less than a second" {

@@ -82,7 +82,7 @@ channel_events() {
 
 @test "session: calls, memory, and the rest each have a channel of their own" {
 	session_run "$BATS_FILE_TMPDIR/emit" "$B" 1 all
-	[ "$(channel_events calls)" = "call copy gpu launch sync " ]
+	[ "$(channel_events calls)" = "call copy gpu launch sync untimed " ]
 	[ "$(channel_events memory)" = "alloc context denied free held stream " ]
 	[ "$(channel_events process)" = "api device function leak lost process process_end site thread " ]
 }

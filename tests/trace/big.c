@@ -39,8 +39,10 @@ static enum channel channel_of(enum cuward_event event)
 {
 	switch (event) {
 	case EVENT_launch: case EVENT_copy: case EVENT_sync: case EVENT_call: case EVENT_gpu:
+	case EVENT_untimed:
 		return CALLS;
 	case EVENT_alloc: case EVENT_free: case EVENT_denied: case EVENT_context: case EVENT_stream:
+	case EVENT_held:
 		return MEMORY;
 	default:
 		return PROCESS;
