@@ -68,7 +68,8 @@ static ssize_t read_memory(void *to, const void *from, size_t bytes)
 }
 
 /* Bytes read; fewer where the rest is not there any more. */
-static size_t read_slots(const struct neighbour *neighbour, int fd, void *to, size_t offset, size_t bytes)
+static size_t read_slots(const struct neighbour *neighbour, int fd, void *to, size_t offset,
+	size_t bytes)
 {
 	ssize_t got;
 
@@ -242,7 +243,8 @@ static int open_to_read(const struct neighbour *neighbour)
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
 		near.blind = true;
-	if (fd < 0 || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == neighbour->uid))
+	if (fd < 0 || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+		status.st_uid == neighbour->uid))
 		return fd;
 	close(fd);
 	return -1;

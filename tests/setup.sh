@@ -100,7 +100,7 @@ get_cluster() {
 if [ "$what" = clusters ]; then
 	get_cluster slurm slurmctld slurmd slurm-client munge
 	get_cluster docker docker.io docker-compose
-	get_cluster podman podman crun
+	get_cluster podman podman runc catatonit
 	get_cluster kubectl kubernetes-client
 fi
 

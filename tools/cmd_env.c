@@ -2,6 +2,7 @@
  * cmd_env.c - `cuward env`: the variables that put a program under cuward, for whatever starts programs.
  */
 #include <argp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,8 +92,23 @@ static void put_setting(enum form form, const char *name, const char *fallback, 
 	}
 }
 
+/* Is the library one of a list as LD_PRELOAD is? */
+static bool is_named(const char *list, const char *library)
+{
+	size_t length = strlen(library);
+	const char *place = list;
+
+	while ((place = strstr(place, library))) {
+		if ((place == list || strchr(": ", place[-1])) && strchr(": ", place[length]))
+			return true;
+		place++;
+	}
+	return false;
+}
+
 static void put_preload(enum form form, const char *folder)
 {
+	const char *others = getenv("LD_PRELOAD");
 	char library[PATH_MAX + 16];
 
 	snprintf(library, sizeof(library), "%s/libcuward.so", folder);
@@ -110,9 +126,11 @@ static void put_preload(enum form form, const char *folder)
 		put_quoted(library);
 		fputs(":/usr/lib/libcuward.so:ro -e LD_PRELOAD=/usr/lib/libcuward.so", stdout);
 		break;
-	case SLURM:
-		printf("export LD_PRELOAD=%s%s%s\n", library, getenv("LD_PRELOAD") ? ":" : "",
-			getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "");
+	case SLURM: /* the steps of a job that is under it already come here too */
+		if (others && is_named(others, library))
+			printf("export LD_PRELOAD=%s\n", others);
+		else
+			printf("export LD_PRELOAD=%s%s%s\n", library, others ? ":" : "", others ? others : "");
 		break;
 	}
 }

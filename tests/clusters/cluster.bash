@@ -40,6 +40,14 @@ container_setup() {
 	X
 }
 
+# What is left of their cgroups, which are not in a namespace; those in use stay.
+container_teardown() {
+	[ -z "${public-}" ] || unshare -m sh -c '
+		mount -t cgroup2 none /mnt && find /mnt/cuward-tests /mnt/libpod_parent -depth -type d -exec rmdir {} +' 2>/dev/null || true
+	common_teardown
+	box_teardown
+}
+
 # What a CUDA image of somebody looks like: a C library, a few programs, a CUDA program; the driver where
 # the container runtime would have put it.
 make_image() {

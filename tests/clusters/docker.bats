@@ -9,7 +9,7 @@ load cluster
 setup() {
 	container_setup docker
 	cat >>"$public/enter" <<-'X'
-		theirs dockerd --iptables=false --ip6tables=false --bridge=none --storage-driver=vfs --data-root="$public/dockers" \
+		theirs dockerd --iptables=false --ip6tables=false --bridge=none --cgroup-parent=/cuward-tests --storage-driver=vfs --data-root="$public/dockers" \
 			--exec-root=/run/docker --pidfile=/run/dockerd.pid -H unix:///run/docker.sock >dockerd.log 2>&1 &
 		export DOCKER_HOST=unix:///run/docker.sock
 		docker_answers() { theirs docker version >/dev/null 2>&1; }
@@ -25,10 +25,7 @@ setup() {
 		}
 	X
 }
-teardown() {
-	common_teardown
-	box_teardown
-}
+teardown() { container_teardown; }
 
 @test "Docker: as the book says, limits hold, and values arrive as they are" {
 	common <<-'X'
@@ -76,5 +73,32 @@ teardown() {
 			init device 0 refused 9M alloc 8M
 		setpriv --reuid 1000 --regid 1000 --clear-groups cuward ps --json >ps
 		told ps '[.processes[] | [.job, .devices[0].used_bytes, .command]] == [["together", 8388608, "play"]]'
+	X
+}
+
+@test "Compose: the recipe as it is, but for where cuward is installed and the GPUs, which are not there" {
+	[ -e "$here/usr/bin/docker-compose" ] || skip "no docker-compose"
+	common <<-'X'
+		/usr/bin/python3 - <<-'Y'
+			import os, yaml
+			text = open(os.environ['share'] + '/docker-compose.yml').read()
+			recipe = yaml.safe_load(text.replace('/usr/local/lib/cuward', os.environ['public'] + '/bin'))
+			for name, service in recipe['services'].items():
+			    assert service.pop('deploy')['resources']['reservations']['devices'][0]['capabilities'] == ['gpu']
+			    service['network_mode'] = 'none'
+			    service['command'] = 'play init device 0 refused 5G alloc %s say held sleep 600000' % {'train': '3G', 'serve': '4G'}[name]
+			recipe.pop('x-cuward')
+			yaml.safe_dump(recipe, open('docker-compose.yml', 'w'))
+		Y
+		# As the first lines of the recipe say.
+		export PYTHONPATH=$here/usr/lib/python3/dist-packages
+		export CUWARD_DIR=/dev/shm/cuward-1000
+		setpriv --reuid 1000 --regid 1000 --clear-groups mkdir -p -m 700 $CUWARD_DIR
+		env UID=1000 /usr/bin/python3 "$here/usr/bin/docker-compose" -p cuward up >composed 2>&1 3>&- &
+		both() { setpriv --reuid 1000 --regid 1000 --clear-groups cuward ps --json >ps && [ "$(jq '.processes | length' ps)" = 2 ]; }
+		until_true both || { cat composed; exit 1; }
+		told ps '[.processes[].devices[0] | [.used_bytes, .limits[0].bytes]] | sort ==
+			[[3221225472, 4294967296], [4294967296, 4294967296]]'
+		told ps '[.processes[] | .outer_pid != null and .outer_pid != .pid] == [true, true]'
 	X
 }

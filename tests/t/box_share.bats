@@ -25,11 +25,46 @@ teardown() { box_teardown; }
 }
 
 @test "Slurm: without a wish and without cuward nothing is in the way" {
-	CUWARD=$cuward SLURM_JOB_ID=17 sh "$share/slurm-task-prolog.sh" >out
+	mkdir bin
+	printf '#!/bin/sh\necho "$*" >>asked\ncat comment\n' >bin/squeue
+	chmod +x bin/squeue
+	prolog() { env PATH="$PWD/bin:$PATH" CUWARD="$cuward" SLURM_JOB_ID=17 "$@" sh "$share/slurm-task-prolog.sh" >out; }
+	echo '(null)' >comment
+	prolog
 	lacks CUWARD_JOB_MEMORY out
 	grep -q 'CUWARD_JOB=slurm-17' out
-	CUWARD=/nowhere SLURM_JOB_ID=17 sh "$share/slurm-task-prolog.sh" >out
+	CUWARD=/nowhere prolog CUWARD=/nowhere
 	[ ! -s out ]
+	# The comment, which Slurm does not put into the environment; what stands there is not asked for.
+	echo 'a b,gpumem=1.5G;c' >comment
+	prolog
+	grep -Fxq 'export CUWARD_JOB_MEMORY=1.5G' out
+	[ "$(tail -n 1 asked)" = "-h -j 17 -o %k" ]
+	rm asked
+	prolog CUWARD_JOB_MEMORY=2G
+	grep -Fxq 'export CUWARD_JOB_MEMORY=2G' out
+	[ ! -e asked ]
+}
+
+@test "Slurm: what was asked for and cannot be known is no permission" {
+	mkdir bin
+	printf '#!/bin/sh\nexit 1\n' >bin/squeue
+	printf '#!/bin/sh\n' >bin/sleep
+	chmod +x bin/*
+	env PATH="$PWD/bin:$PATH" CUWARD="$cuward" SLURM_JOB_ID=17 sh "$share/slurm-task-prolog.sh" >out
+	grep -Fxq 'export CUWARD_JOB_MEMORY=squeue.does.not.answer' out
+	run env CUWARD_JOB=slurm-17 CUWARD_JOB_MEMORY=squeue.does.not.answer LD_PRELOAD="$shim" "$play" init
+	[ "$status" -eq 99 ]
+	[[ "$output" == *"squeue.does.not.answer"* ]]
+}
+
+@test "Slurm: a step of a job that is under it already is so once" {
+	for others in "$shim" "/x/other.so:$shim" "$shim /x/other.so"; do
+		LD_PRELOAD=$others "$cuward" env --slurm >out 2>/dev/null
+		grep -Fxq "export LD_PRELOAD=$others" out
+	done
+	LD_PRELOAD=$shim.not "$cuward" env --slurm >out 2>/dev/null
+	grep -Fxq "export LD_PRELOAD=$shim:$shim.not" out
 }
 
 @test "the units and the pod are in order" {
