@@ -4,6 +4,7 @@
 #include "graph_memory.h"
 
 #include "grant.h"
+#include "lock.h"
 #include "quota.h"
 #include "share.h"
 
@@ -12,14 +13,14 @@
 
 /*
  * Of the record of an executable graph, in `mappings`. `context` is guest.graph_frees as it was at
- * its last launch.
+ * its last launch, `refs` counts the blocks that a launch takes and its own nodes do not free.
  */
 enum {
 	EXEC_AUTO_FREE = 1,
 	EXEC_LAUNCHED = 2,
-	EXEC_KEEPS = 4, /* no node of it frees anything */
+	EXEC_FREES_OTHERS = 4, /* some node may free what another graph allocated */
 };
-#define EXEC_HOLDS_ALL (EXEC_AUTO_FREE | EXEC_LAUNCHED | EXEC_KEEPS)
+#define EXEC_HOLDS (EXEC_AUTO_FREE | EXEC_LAUNCHED)
 
 CUresult graph_memory_node(int device, uint64_t bytes)
 {
@@ -33,21 +34,46 @@ void graph_memory_made(void)
 
 /* ---- what a graph declares ---- */
 
+/* Of larger graphs it is not known what a launch leaves behind. */
+#define NODES_MAX 256u
+
 struct declared {
 	uint64_t bytes;
 	int device; /* -1 none yet, -2 several */
-	bool frees;
+	unsigned allocs, frees; /* nodes, also those beyond the tables */
+	struct {
+		CUdeviceptr address;
+		uint64_t bytes;
+	} alloc[NODES_MAX];
+	CUdeviceptr free[NODES_MAX];
 };
 
 static void declare(struct declared *sum, const CUDA_MEM_ALLOC_NODE_PARAMS *alloc)
 {
 	int device = alloc->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE ?
 		guest_device_index(alloc->poolProps.location.id) : -1;
+	uint64_t bytes = (alloc->bytesize + BLOCK - 1) & ~(BLOCK - 1);
 
+	if (sum->allocs < NODES_MAX) {
+		sum->alloc[sum->allocs].address = alloc->dptr;
+		sum->alloc[sum->allocs].bytes = device < 0 ? 0 : bytes;
+	}
+	sum->allocs++;
 	if (device < 0)
 		return;
-	sum->bytes += (alloc->bytesize + BLOCK - 1) & ~(BLOCK - 1);
+	sum->bytes += bytes;
 	sum->device = sum->device == -1 || sum->device == device ? device : -2;
+}
+
+static void declare_free(struct declared *sum, CUgraphNode node)
+{
+	CUdeviceptr address = 0;
+
+	if (real.cuGraphMemFreeNodeGetParams(node, &address) != CUDA_SUCCESS)
+		address = 0; /* of somebody */
+	if (sum->frees < NODES_MAX)
+		sum->free[sum->frees] = address;
+	sum->frees++;
 }
 
 static void walk(struct declared *sum, CUgraph graph, int depth);
@@ -60,8 +86,9 @@ static void look_at(struct declared *sum, CUgraphNode node, int depth)
 
 	if (real.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS)
 		return;
-	sum->frees |= type == CU_GRAPH_NODE_TYPE_MEM_FREE;
-	if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+	if (type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+		declare_free(sum, node);
+	else if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
 	    real.cuGraphMemAllocNodeGetParams(node, &alloc) == CUDA_SUCCESS)
 		declare(sum, &alloc);
 	else if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
@@ -93,21 +120,97 @@ static uint32_t exec_record(CUgraphExec exec)
 		(uint64_t)exec)) : LEDGER_NO_RECORD;
 }
 
-void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free)
+/* The allocation of the graph at this address, NODES_MAX if it has none. */
+static unsigned alloc_at(const struct declared *sum, CUdeviceptr address)
 {
-	uint32_t record = graph_memory_possible() ? exec_record(exec) : LEDGER_NO_RECORD;
-	struct declared sum = { .device = -1 };
+	unsigned i;
 
-	if (record == LEDGER_NO_RECORD)
-		return;
-	walk(&sum, graph, 0);
-	__atomic_store_n(&ledger_record(record)->bytes, sum.bytes, __ATOMIC_RELAXED);
-	ledger_record(record)->device = sum.device >= 0 ? sum.device : UINT8_MAX;
-	ledger_record(record)->mappings = (auto_free ? EXEC_AUTO_FREE : 0) |
-		(sum.frees ? 0 : EXEC_KEEPS);
+	for (i = 0; i < sum->allocs && sum->alloc[i].address != address; i++)
+		;
+	return i < sum->allocs ? i : NODES_MAX;
 }
 
-/* ---- what the driver keeps ---- */
+/* What a launch leaves behind: whatever the graph's own nodes do not free. */
+static uint64_t kept(const struct declared *sum, bool *frees_others)
+{
+	uint64_t bytes = sum->bytes;
+
+	*frees_others = sum->frees != 0;
+	if (sum->allocs > NODES_MAX || sum->frees > NODES_MAX)
+		return sum->frees ? 0 : bytes;
+	*frees_others = false;
+	for (unsigned i = 0; i < sum->frees; i++) {
+		unsigned alloc = alloc_at(sum, sum->free[i]);
+
+		if (alloc == NODES_MAX)
+			*frees_others = true;
+		else
+			bytes -= sum->alloc[alloc].bytes;
+	}
+	return bytes;
+}
+
+void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free)
+{
+	uint32_t number = graph_memory_possible() ? exec_record(exec) : LEDGER_NO_RECORD;
+	struct ledger_record *record;
+	struct declared sum;
+	bool frees_others;
+
+	if (number == LEDGER_NO_RECORD)
+		return;
+	sum.bytes = sum.allocs = sum.frees = 0;
+	sum.device = -1;
+	walk(&sum, graph, 0);
+	record = ledger_record(number);
+	__atomic_store_n(&record->bytes, sum.bytes, __ATOMIC_RELAXED);
+	record->device = sum.device >= 0 ? sum.device : UINT8_MAX;
+	record->refs = kept(&sum, &frees_others) / BLOCK;
+	record->mappings = (auto_free ? EXEC_AUTO_FREE : 0) | (frees_others ? EXEC_FREES_OTHERS : 0);
+}
+
+/* ---- what the driver keeps, and what launches under way may make of it ---- */
+
+/*
+ * Launches of several threads take from the same memory that the driver keeps idle, and whoever trims it
+ * meanwhile takes it from all of them. So a device is charged
+ *
+ *	max(reserved, used + in_flight - own)
+ *
+ * of what the driver said last, and what the launches let in since then may take beyond. A launch is let
+ * in when the limit has room for what it adds to that.
+ *
+ * The driver is asked without a lock, so answers may arrive in another order than they were given. A
+ * look takes its number before it asks, and a younger one's answer stays. That loses nothing: a launch
+ * is only forgotten by a look that began after it, and whatever is younger was asked after it, too.
+ */
+static uint64_t frees_now(void)
+{
+	return __atomic_load_n(&guest.graph_frees, __ATOMIC_ACQUIRE);
+}
+
+/* With `more` and `own` of one that is not let in yet. */
+static uint64_t wanted(const struct guest_graphs *graphs, uint64_t more, uint64_t own)
+{
+	uint64_t used = graphs->used + graphs->in_flight + more;
+
+	/* What was freed since is in `used` no longer, and may have been trimmed. */
+	if (graphs->own_frees == frees_now())
+		own += graphs->own;
+	used = used > own ? used - own : 0;
+	return used > graphs->reserved ? used : graphs->reserved;
+}
+
+/* Charge what is wanted now; `taken` bytes were taken for it before. The lock is held. */
+static void charge(int device, uint64_t taken)
+{
+	struct guest_graphs *graphs = &guest.graphs[device];
+	uint64_t extra = wanted(graphs, 0, 0) - graphs->reserved;
+
+	grant_hold(KIND_GRAPH, CLASS_GRAPH, device, device, graphs->reserved,
+		graphs->extra + taken - extra);
+	graphs->extra = extra;
+}
 
 static bool ask(int device, CUgraphMem_attribute what, uint64_t *bytes)
 {
@@ -120,28 +223,48 @@ static bool ask(int device, CUgraphMem_attribute what, uint64_t *bytes)
 	return true;
 }
 
-/* Charged so far; `reserved` more were taken for a launch that is over now. */
-static void settle(int device, uint64_t reserved)
+/* The driver cannot be asked: all that the launch may have taken is there. */
+static void assume(struct guest_graphs *graphs, const struct graph_use *over)
 {
-	uint64_t bytes, now;
+	graphs->used += over->bytes > over->own ? over->bytes - over->own : 0;
+	if (graphs->reserved < graphs->used)
+		graphs->reserved = graphs->used;
+}
 
-	if (!ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes)) {
-		bytes = grant_held(CLASS_GRAPH, device) + reserved;
-		grant_hold(KIND_GRAPH, CLASS_GRAPH, device, device, bytes, reserved);
-		return;
+static void launch_over(struct guest_graphs *graphs, const struct graph_use *over)
+{
+	graphs->in_flight -= over->bytes;
+	if (graphs->own_frees == over->frees)
+		graphs->own -= over->own < graphs->own ? over->own : graphs->own;
+}
+
+/* Ask the driver; a launch is over, NULL: none. */
+static void look(int device, const struct graph_use *over)
+{
+	struct guest_graphs *graphs = &guest.graphs[device];
+	uint32_t number = __atomic_add_fetch(&graphs->asked, 1, __ATOMIC_SEQ_CST);
+	uint64_t reserved, used;
+	bool answered = ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) &&
+		ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used);
+
+	lock_take(&graphs->lock);
+	if (over)
+		launch_over(graphs, over);
+	if (answered && (int32_t)(number - graphs->known) > 0) {
+		graphs->known = number;
+		graphs->reserved = reserved;
+		graphs->used = used;
+	} else if (!answered && over) {
+		assume(graphs, over);
 	}
-	grant_hold(KIND_GRAPH, CLASS_GRAPH, device, device, bytes, reserved);
-	/* Another thread may have asked after us and be done before: nothing old stays. */
-	while (ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now) && now != bytes) {
-		bytes = now;
-		grant_hold(KIND_GRAPH, CLASS_GRAPH, device, device, bytes, 0);
-	}
+	charge(device, 0);
+	lock_give_back(&graphs->lock);
 }
 
 void graph_memory_look(int device)
 {
 	if (device >= 0 && graph_memory_possible())
-		settle(device, 0);
+		look(device, NULL);
 }
 
 void graph_memory_look_everywhere(void)
@@ -150,22 +273,54 @@ void graph_memory_look_everywhere(void)
 		graph_memory_look(i);
 }
 
-/* How much more than it has would the device need? */
-static uint64_t needed(int device, const struct ledger_record *exec)
+/* The launch may begin; the lock is held. */
+static void let_in(int device, const struct graph_use *use, uint64_t taken)
 {
-	uint64_t kept = 0, used = 0;
+	struct guest_graphs *graphs = &guest.graphs[device];
 
-	/*
-	 * Its own memory of the last launch is given up first. What its nodes or others freed since
-	 * may have been trimmed: then it must be had again.
-	 */
-	if (exec->mappings == EXEC_HOLDS_ALL &&
-	    exec->context == __atomic_load_n(&guest.graph_frees, __ATOMIC_ACQUIRE))
-		return 0;
-	if (!ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &kept) ||
-	    !ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) || kept < used)
-		return exec->bytes;
-	return exec->bytes > kept - used ? exec->bytes - (kept - used) : 0;
+	if (graphs->own_frees != use->frees) {
+		graphs->own_frees = use->frees;
+		graphs->own = 0;
+	}
+	graphs->own += use->own;
+	graphs->in_flight += use->bytes;
+	charge(device, taken);
+}
+
+static CUresult open_on(int device, const struct graph_use *use)
+{
+	struct guest_graphs *graphs = &guest.graphs[device];
+	uint64_t taken = 0;
+
+	for (bool looked = false;; looked = true) {
+		CUresult result;
+		uint64_t more;
+
+		lock_take(&graphs->lock);
+		more = wanted(graphs, use->bytes, use->own) - wanted(graphs, 0, 0);
+		if (more <= taken)
+			let_in(device, use, taken);
+		lock_give_back(&graphs->lock);
+		if (more <= taken)
+			return CUDA_SUCCESS;
+		if (!looked) {
+			look(device, NULL);
+			continue;
+		}
+		result = grant_reserve(device, more - taken);
+		if (result != CUDA_SUCCESS) {
+			quota_give_back(guest.devices[device].word, taken);
+			return result;
+		}
+		taken = more;
+	}
+}
+
+/* Not let in on the device behind the last. */
+static void undo(const struct graph_use *use, uint32_t last)
+{
+	while (last-- > use->first)
+		look(last, use);
 }
 
 CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec)
@@ -173,40 +328,48 @@ CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec)
 	const struct ledger_record *record;
 	CUresult result = CUDA_SUCCESS;
 
-	*use = (struct graph_use){ .exec = exec_record(exec), .device = -1 };
-	if (graph_memory_possible() && use->exec != LEDGER_NO_RECORD &&
-	    !(ledger_record(use->exec)->mappings & EXEC_KEEPS))
+	*use = (struct graph_use){ .exec = exec, .record = exec_record(exec) };
+	if (!graph_memory_possible() || use->record == LEDGER_NO_RECORD)
+		return CUDA_SUCCESS;
+	record = ledger_record(use->record);
+	if (record->mappings & EXEC_FREES_OTHERS)
 		graph_memory_freed();
-	use->frees = __atomic_load_n(&guest.graph_frees, __ATOMIC_ACQUIRE);
-	if (use->exec == LEDGER_NO_RECORD || ledger_record(use->exec)->bytes == 0) {
-		use->exec = LEDGER_NO_RECORD;
+	use->frees = frees_now();
+	use->bytes = record->bytes;
+	if (use->bytes == 0) {
+		use->record = LEDGER_NO_RECORD;
 		return CUDA_SUCCESS;
 	}
-	record = ledger_record(use->exec);
-	if (record->device < guest.device_count) {
-		use->device = record->device;
-		use->reserved = needed(use->device, record);
-		return grant_reserve(use->device, use->reserved);
-	}
+	/* Its own memory of the last launch is given up first, unless others freed some since. */
+	if ((record->mappings & EXEC_HOLDS) == EXEC_HOLDS &&
+	    __atomic_load_n(&record->context, __ATOMIC_RELAXED) == use->frees)
+		use->own = record->refs * BLOCK;
 	/* On several devices: which needs how much is not kept; none may lack room for all. */
-	for (uint32_t i = 0; i < guest.device_count && result == CUDA_SUCCESS; i++)
-		result = grant_would_fit(i, record->bytes);
+	use->end = guest.device_count;
+	if (record->device < guest.device_count) {
+		use->first = record->device;
+		use->end = use->first + 1;
+	} else {
+		use->own = 0;
+	}
+	for (uint32_t i = use->first; i < use->end && result == CUDA_SUCCESS; i++) {
+		result = open_on(i, use);
+		if (result != CUDA_SUCCESS)
+			undo(use, i);
+	}
 	return result;
 }
 
 CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool launched)
 {
-	if (use->exec == LEDGER_NO_RECORD)
+	if (use->record == LEDGER_NO_RECORD)
 		return result;
-	if (launched && result == CUDA_SUCCESS) {
-		ledger_record(use->exec)->mappings |= EXEC_LAUNCHED;
-		ledger_record(use->exec)->context = use->frees;
+	/* Another thread may have destroyed it meanwhile. */
+	if (launched && result == CUDA_SUCCESS && exec_record(use->exec) == use->record) {
+		ledger_record(use->record)->mappings |= EXEC_LAUNCHED;
+		__atomic_store_n(&ledger_record(use->record)->context, use->frees, __ATOMIC_RELAXED);
 	}
-	if (use->device >= 0) {
-		settle(use->device, use->reserved);
-		return result;
-	}
-	for (uint32_t i = 0; i < guest.device_count; i++)
-		settle(i, 0);
+	for (uint32_t i = use->first; i < use->end; i++)
+		look(i, use);
 	return result;
 }

@@ -24,10 +24,12 @@ void graph_memory_made(void);
 void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free);
 
 struct graph_use {
-	uint64_t reserved;
+	CUgraphExec exec;
+	uint64_t bytes; /* it may take, ... */
+	uint64_t own;   /* ... after it gave up these of its last launch */
 	uint64_t frees; /* of graph memory, before it */
-	int device;
-	uint32_t exec; /* its record; LEDGER_NO_RECORD: allocates nothing */
+	uint32_t first, end; /* devices */
+	uint32_t record; /* of the exec; LEDGER_NO_RECORD: allocates nothing */
 };
 
 /* It is about to be launched or uploaded. Not CUDA_SUCCESS: refused; do not call the driver. */
@@ -40,7 +42,7 @@ static inline bool graph_memory_possible(void)
 	return __atomic_load_n(&guest.graph_allocations, __ATOMIC_RELAXED) != 0;
 }
 
-/* Memory that may be a graph's was freed. */
+/* Memory that may be a graph's is about to be freed. */
 static inline void graph_memory_freed(void)
 {
 	__atomic_fetch_add(&guest.graph_frees, 1, __ATOMIC_ACQ_REL);

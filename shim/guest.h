@@ -83,6 +83,19 @@ struct guest_green {
 	int device;
 };
 
+/* What graphs have of a device, and may soon have: graph_memory.c. */
+struct guest_graphs {
+	uint32_t lock;
+	uint32_t asked; /* numbers of looks at the driver's figures, the last ... */
+	uint32_t known; /* ... and that of the look which brought these two: */
+	uint64_t reserved;
+	uint64_t used;
+	uint64_t in_flight; /* what launches under way may take, ... */
+	uint64_t own;       /* ... after they gave up so much of what is used, ... */
+	uint64_t own_frees; /* ... as long as graph_frees is this */
+	uint64_t extra;     /* charged for them, beyond what is reserved */
+};
+
 struct guest {
 	PAGE_COLOUR(1);
 	uint32_t pid; /* 0 before the first CUDA call, and in a forked child */
@@ -98,7 +111,7 @@ struct guest {
 	uint32_t correlation; /* launches and copies traced */
 	uint32_t captures;    /* stream captures that may be active */
 	uint32_t graph_allocations; /* graph nodes made that allocate, ever */
-	uint64_t graph_frees;       /* frees that may have been of their memory */
+	uint64_t graph_frees;       /* frees that may be of their memory, begun */
 	uint64_t window_peak; /* bytes held on all devices, at most since cuward_reset_peak() */
 	uint32_t key; /* of this process image in traces; threads add their number */
 	uint32_t device_count;
@@ -124,6 +137,7 @@ struct guest {
 	uint32_t pools_lock;
 	uint32_t pool_count;
 	struct guest_pool pools[POOLS_MAX];
+	struct guest_graphs graphs[SLOT_DEVICES];
 	uint64_t private_words[SLOT_DEVICES];
 } WHOLE_PAGES;
 

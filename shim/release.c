@@ -49,6 +49,13 @@ void release_reclaimed(struct thread *thread, uint32_t record)
 	account(thread, record, 0);
 }
 
+/* Before the driver is told: what a launch of a graph holds of its own is not sure from now on. */
+void release_open_oddly(enum record_class class, uint64_t handle)
+{
+	if (class == CLASS_MEMORY && handle != 0 && graph_memory_possible())
+		graph_memory_freed();
+}
+
 void release_open(struct release *release, enum record_class class, uint64_t handle)
 {
 	release_open_hot(release, class, handle);
@@ -86,8 +93,7 @@ CUresult release_close_oddly(struct release release, CUresult result)
 		failed(&release, result);
 		traced_end(thread_api(release.thread), result, release.began_ns);
 	} else if (graph_memory_possible()) {
-		/* The allocations of graphs are no records. */
-		graph_memory_freed();
+		/* It may have been a graph's: those allocations are no records. */
 	} else if (release.handle != 0 && release.class != CLASS_OBJECT) {
 		/* Freed all the same: made where we did not see it, inside another library, say. */
 		fault_note(release.thread, FINDING_INVALID_FREE, release.handle, NULL);

@@ -1,9 +1,10 @@
 /*
  * contend.c - threads that take and give back memory of every charged family as fast as they can:
- * `contend THREADS GRANTS tight|roomy`, under a limit for device 0.
+ * `contend THREADS GRANTS tight|roomy|graphs`, under a limit for device 0.
  *
  * tight: together they want more than there is. Whatever is refused, the driver never gave more than
- * the limit at any moment. roomy: each keeps within its share, and nothing at all is refused.
+ * the limit at any moment. roomy: each keeps within its share, and nothing at all is refused. graphs:
+ * tight, and between that each launches a graph with memory of its own, frees some of it and trims.
  */
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -20,6 +21,10 @@
 
 enum way { DEVICE, ASYNC, PHYSICAL, MANAGED, ARRAY, PITCH, WAYS };
 
+/* Memory of a graph: what a launch leaves behind, and what is freed in the graph itself. */
+#define KEPT (4ull << 20)
+#define PASSING (6ull << 20)
+
 struct held {
 	uint64_t handle;
 	enum way way;
@@ -29,7 +34,7 @@ struct held {
 static CUcontext context;
 static uint64_t limit, wanted;
 static int threads;
-static bool tight;
+static bool tight, graphs;
 static uint64_t granted, refused, odd;
 
 static const CUmemAllocationProp physical = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -103,6 +108,57 @@ static void one(struct held *held, uint64_t random, CUstream stream)
 	__atomic_add_fetch(result == CUDA_ERROR_OUT_OF_MEMORY ? &refused : &odd, 1, __ATOMIC_RELAXED);
 }
 
+static CUgraphNode alloc_node(CUgraph graph, size_t bytes, CUdeviceptr *address)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS alloc = { .poolProps = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } }, .bytesize = bytes };
+	CUgraphNode node;
+
+	if (cuGraphAddMemAllocNode(&node, graph, NULL, 0, &alloc) != CUDA_SUCCESS)
+		exit(3);
+	*address = alloc.dptr;
+	return node;
+}
+
+static struct own_graph {
+	CUgraphExec exec;
+	CUdeviceptr kept;
+} own_graphs[THREADS_MAX];
+
+static void make_graph(struct own_graph *own)
+{
+	CUdeviceptr passing;
+	CUgraphNode node, last;
+	CUgraph graph;
+
+	cuGraphCreate(&graph, 0);
+	alloc_node(graph, KEPT, &own->kept);
+	node = alloc_node(graph, PASSING, &passing);
+	if (cuGraphAddMemFreeNode(&last, graph, &node, 1, passing) != CUDA_SUCCESS ||
+		cuGraphInstantiateWithFlags(&own->exec, graph,
+			CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH))
+		exit(3);
+	cuGraphDestroy(graph);
+}
+
+/* Its memory may be freed already; that is an error of this program's. */
+static void one_graph(const struct own_graph *own, uint64_t random, CUstream stream)
+{
+	switch (random % 8) {
+	case 0:
+		cuMemFree_v2(own->kept);
+		break;
+	case 1:
+		cuDeviceGraphMemTrim(0);
+		break;
+	default:
+		if (cuGraphLaunch(own->exec, stream) == CUDA_SUCCESS)
+			__atomic_add_fetch(&granted, 1, __ATOMIC_RELAXED);
+		else
+			__atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);
+	}
+}
+
 static void *work(void *number)
 {
 	uint64_t random = (uint64_t)number * 2 + 1;
@@ -113,8 +169,13 @@ static void *work(void *number)
 	cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 	while (__atomic_load_n(&granted, __ATOMIC_RELAXED) < wanted) {
 		random = random * 6364136223846793005ull + 1442695040888963407ull;
-		one(&held[random >> 60 & (HELD - 1)], random >> 8, stream);
+		if (graphs && random >> 58 & 1)
+			one_graph(&own_graphs[(long)number], random >> 20, stream);
+		else
+			one(&held[random >> 60 & (HELD - 1)], random >> 8, stream);
 	}
+	if (graphs)
+		cuGraphExecDestroy(own_graphs[(long)number].exec);
 	for (int i = 0; i < HELD; i++)
 		if (held[i].bytes)
 			one(&held[i], 0, stream);
@@ -134,21 +195,25 @@ int main(int argc, char **argv)
 		cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context))
 		return 2;
 	wanted = strtoull(argv[2], NULL, 10);
-	tight = !strcmp(argv[3], "tight");
+	graphs = !strcmp(argv[3], "graphs");
+	tight = graphs || !strcmp(argv[3], "tight");
 	seen_open();
 	limit = seen_header->devices[0].limit_bytes;
+	for (int i = 0; graphs && i < threads; i++)
+		make_graph(&own_graphs[i]);
 	for (long i = 0; i < threads; i++)
 		pthread_create(&ids[i], NULL, work, (void *)i);
 	for (int i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
 	usage = &sim->truth()->device[0];
-	over = usage->requested_high > limit ? usage->requested_high - limit : 0;
+	cuDeviceGraphMemTrim(0);
+	over = usage->taken_high > limit ? usage->taken_high - limit : 0;
 	seen_read(&seen);
 	printf("%llu over the limit, %llu odd answers, %llu left, %s\n", (unsigned long long)over,
 		(unsigned long long)odd, (unsigned long long)(seen.used[0] + usage->requested),
 		refused ? "some refused" : "none refused");
 	fprintf(stderr, "%llu granted, %llu refused, at most %llu of %llu\n",
 		(unsigned long long)granted, (unsigned long long)refused,
-		(unsigned long long)usage->requested_high, (unsigned long long)limit);
+		(unsigned long long)usage->taken_high, (unsigned long long)limit);
 	return over || odd || seen.used[0] || usage->requested;
 }

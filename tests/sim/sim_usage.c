@@ -410,6 +410,15 @@ uint64_t device_physical(struct device *device)
 	return device->shared ? device->shared->physical : device->truth->physical;
 }
 
+/* The device's lock is held. */
+static void note_taken(struct sim_truth_usage *usage)
+{
+	uint64_t taken = usage->requested + usage->graph_reserved;
+
+	if (taken > usage->taken_high)
+		atomic_store_explicit(&usage->taken_high, taken, memory_order_relaxed);
+}
+
 static const bool charged[] = {
 #define CHARGED(name, is_charged) is_charged,
 	SIM_FAMILIES(CHARGED)
@@ -429,6 +438,7 @@ void usage_add(struct device *device, enum sim_family family, uint64_t bytes)
 		return;
 	change_begin(device);
 	add_high(&usage->requested, &usage->requested_high, (int64_t)bytes);
+	note_taken(usage);
 	reaps = device->shared ? atomic_load(&truth->reaps) : 0;
 	total = device->shared ? atomic_fetch_add(&device->shared->requested, bytes) + bytes : 0;
 	change_end(device);
@@ -461,6 +471,7 @@ void usage_reserved(struct device *device, int64_t change)
 void usage_graph_reserved(struct device *device, int64_t change)
 {
 	add_high(&device->truth->graph_reserved, &device->truth->graph_reserved_high, change);
+	note_taken(device->truth);
 }
 
 void usage_contexts(struct device *device, int64_t change)

@@ -83,6 +83,7 @@ struct sim_truth_usage {
 	sim_count pool_reserved_high;
 	sim_count graph_reserved; /* what graphs use, and what is kept for their next launch */
 	sim_count graph_reserved_high;
+	sim_count taken_high; /* requested and kept for graphs, together */
 	sim_count contexts;
 	struct sim_usage family[SIM_TRUTH_FAMILIES];
 };

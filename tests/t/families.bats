@@ -166,6 +166,13 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	findings '[]'
 }
 
+@test "a graph that is launched again gives up first what it left behind" {
+	story graph_again
+	denied 0 0
+	kind graph 0 0 2 2
+	ask '.devices[0].peak_bytes' $((224 * MiB))
+}
+
 @test "graph memory freed outside its graph is no invalid free" {
 	story graph_freed_outside
 	findings '[]'

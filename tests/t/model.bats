@@ -86,6 +86,18 @@ model() {
 	grep -q '^0 over the limit, 0 odd answers, 0 left, none refused$' <<<"$output"
 }
 
+@test "threads that launch graphs with memory never get more than there is" {
+	# Time between what the library asks and does, and what the driver does.
+	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=24M CUWARD_LOG=off \
+		CUWARD_SIM_CALL_DELAY_NS=cuGraphLaunch=20000 \
+		CUWARD_SIM_RETURN_DELAY_NS=cuDeviceGetGraphMemAttribute=20000
+	guest 0 "$B/model/contend" 4 5000 graphs
+	grep -q '^0 over the limit, 0 odd answers, 0 left, some refused$' <<<"$output"
+	export CUWARD_MEMORY=0=1G
+	guest 0 "$B/model/contend" 4 1000 graphs
+	grep -q '^0 over the limit, 0 odd answers, 0 left, none refused$' <<<"$output"
+}
+
 @test "clean under valgrind" {
 	"$CC" --version | grep -qi clang && skip "valgrind cannot read what this compiler writes"
 	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=900M,1=400M CUWARD_LOG=off

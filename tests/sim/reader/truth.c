@@ -49,6 +49,7 @@ static void print_usage(const char *prefix, struct sim_truth_usage *usage)
 	print(prefix, "pool_reserved_high", usage->pool_reserved_high);
 	print(prefix, "graph_reserved", usage->graph_reserved);
 	print(prefix, "graph_reserved_high", usage->graph_reserved_high);
+	print(prefix, "taken_high", usage->taken_high);
 	print(prefix, "contexts", usage->contexts);
 	for (i = 0; i < SIM_TRUTH_FAMILIES; i++) {
 		snprintf(name, sizeof(name), "%s%s.", prefix, families[i]);
