@@ -39,6 +39,10 @@ setup() {
 		printf '[storage]\ndriver = "vfs"\ngraphroot = "%s"\nrunroot = "/run/containers"\n' "$public/graph" >storage.conf
 		mkdir -p /etc/containers
 		echo '{ "default": [{ "type": "insecureAcceptAnything" }] }' >/etc/containers/policy.json
+		# It starts itself anew, with an environment of its own: its libraries are in the cache of the loader.
+		mount -t tmpfs tmpfs /var/cache/ldconfig
+		printf '%s\n' /lib/$triplet /usr/lib/$triplet "$here/usr/lib/$triplet" >/etc/ld.so.conf
+		ldconfig
 		export CONTAINERS_CONF=$public/containers.conf CONTAINERS_STORAGE_CONF=$public/storage.conf
 		podman() { theirs command podman "$@"; }
 		tar -C image -c . | podman import -c 'ENV PATH=/bin' - my/train >imported 2>&1 || { cat imported; exit 1; }
