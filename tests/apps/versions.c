@@ -2,6 +2,7 @@
  * versions.c - what the driver says about every name of the table, by both ABIs of cuGetProcAddress at
  * every version with each flag, and by dlsym: `versions driver_facts.tsv`. A pointer is told as
  * `symbol@library`. A preload may change nothing but the library. Then it calls cuInit.
+ * `versions asked LIST`: for each line `name version flags` what the driver hands out, once.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -53,6 +54,21 @@ static void show_all(const char *name)
 			show(name, versions[v], flags[f]);
 }
 
+static void show_asked(FILE *list)
+{
+	char line[500], name[100];
+	int version, flags;
+
+	while (list && fgets(line, sizeof(line), list)) {
+		void *pointer = NULL;
+
+		if (*line == '#' || sscanf(line, "%99s %d %d", name, &version, &flags) != 3)
+			continue;
+		look_up_v2(name, &pointer, version, flags, NULL);
+		printf("%s %d %d %s\n", name, version, flags, who(pointer));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	char line[500], symbol[100], name[100], last[100] = "";
@@ -61,6 +77,10 @@ int main(int argc, char **argv)
 	driver = dlopen("libcuda.so.1", RTLD_NOW);
 	look_up = (__typeof__(look_up))dlsym(driver, "cuGetProcAddress");
 	look_up_v2 = (__typeof__(look_up_v2))dlsym(driver, "cuGetProcAddress_v2");
+	if (argc > 2) {
+		show_asked(fopen(argv[2], "r"));
+		return ((int (*)(unsigned))dlsym(driver, "cuInit"))(0);
+	}
 	while (table && fgets(line, sizeof(line), table)) {
 		if (line[0] == '#' || sscanf(line, "%99s %99s", symbol, name) != 2)
 			continue;

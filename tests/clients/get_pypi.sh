@@ -11,10 +11,12 @@ get_client() { # NAME PACKAGE...
 }
 
 [ "$("$top/tests/clients/toolkit.sh")" != none ] ||
-	get_client toolkit 'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*'
+	get_client toolkit 'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' \
+		'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*'
 get_client tinygrad tinygrad==0.14.0
 get_client cuda-python 'cuda-bindings==13.0.*' 'cuda-pathfinder==1.*'
 get_client taichi taichi==1.7.4 'colorama==0.4.*' 'dill==0.3.*' 'rich==13.*'
 get_client triton triton==3.5.0
 # What unpacks it forgets who may run.
+chmod -f +x "$top"/build/clients/toolkit/nvidia/cu13/bin/* "$top"/build/clients/toolkit/nvidia/cu13/nvvm/bin/* || :
 chmod -f +x "$top"/build/clients/triton/triton/backends/nvidia/bin/* || :

@@ -7,7 +7,7 @@
 
 static void show(const char *what, cudaError_t error)
 {
-	printf("%s: %s\n", what, cudaGetErrorName(error));
+	printf("%s: %d %s\n", what, error, cudaGetErrorName(error));
 }
 
 int main(void)

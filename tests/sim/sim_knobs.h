@@ -33,6 +33,8 @@
 	X(flag, poison_fork, "POISON_FORK", "1") \
 	X(text, deinit, "DEINIT", "0") \
 	X(text, call_log, "CALL_LOG", "") \
+	X(text, look_ups, "LOOK_UPS", "") \
+	X(flag, tables, "TABLES", "0") \
 	X(text, truth, "TRUTH", "")
 
 typedef uint64_t sim_number, sim_size;

@@ -7,12 +7,15 @@
 #include "sim.h"
 #include "sim_knobs.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum variant { legacy, ptsz, ptds };
 
 struct entry {
-	const char *name;
+	const char *symbol, *name;
 	void *function;
 	enum variant variant;
 	int version;
@@ -21,7 +24,7 @@ struct entry {
 
 static const struct entry entries[] = {
 #define ENTRY(symbol, name, variant, version, profiles, before_init) \
-	{ #name, (void *)symbol, variant, version, profiles },
+	{ #symbol, #name, (void *)symbol, variant, version, profiles },
 	SIM_FACTS(ENTRY)
 };
 
@@ -80,6 +83,25 @@ static struct lookup look_up(const char *name, int version)
 	return found;
 }
 
+/* A line a look-up for tests, as the call log has a line a call. */
+static void tell(const char *name, int version, cuuint64_t flags, const struct entry *entry)
+{
+	char line[256];
+	ssize_t written;
+	int fd, length;
+
+	if (!*knobs.look_ups)
+		return;
+	length = snprintf(line, sizeof(line), "%d %s %d %d %s\n", (int)getpid(), name, version, (int)flags,
+		entry ? entry->symbol : "-");
+	fd = open(knobs.look_ups, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return;
+	written = write(fd, line, (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
+	(void)written;
+	close(fd);
+}
+
 CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
 	CUdriverProcAddressQueryResult *symbolStatus)
 {
@@ -96,6 +118,7 @@ CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion
 		status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	else if (!entry)
 		status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+	tell(symbol, cudaVersion, flags, entry);
 	*pfn = entry ? entry->function : NULL;
 	if (symbolStatus)
 		*symbolStatus = status;
@@ -121,15 +144,6 @@ CUresult sim_cuDriverGetVersion(int *driverVersion)
 		return CUDA_ERROR_INVALID_VALUE;
 	*driverVersion = sim_driver_version();
 	return CUDA_SUCCESS;
-}
-
-/* The private tables of the runtime are not imitated. */
-CUresult sim_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
-{
-	if (!ppExportTable || !pExportTableId)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ppExportTable = NULL;
-	return CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult sim_cuProfilerStart(void)

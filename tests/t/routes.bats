@@ -216,3 +216,26 @@ normal() {
 	[ "$(grep -cx 'cuFutureCall\(_ptsz\)\?\|cuMemAlloc_v3\|cuMemAllocAsync_v2\(_ptsz\)\?' theirs)" -eq 5 ]
 	ask '.coverage.unhooked | map(select(. == "cuFutureCall")) | length' 1
 }
+
+# The list was made with CUDA's own runtime; tests/clients/cudart.bats plays the real one.
+@test "the look-ups of CUDA's runtime: what the driver chooses, and ours in its place" {
+	list=$TOP/tests/sim/cudart13_lookups.tsv
+	sed -n 's/^\tX(\([A-Za-z0-9_]*\),.*/\1/p' "$B/gen/driver_calls.h" >hooked
+	for profile in . 12.2 future; do
+		export LD_LIBRARY_PATH=$B/sim/$profile
+		"$apps/versions" asked "$list" >bare
+		guest 0 "$apps/versions" asked "$list"
+		[ "$(wc -l <bare)" -eq 439 ]
+		diff <(awk 'NR == FNR { ours[$1 "@libcuda.so.1"] = $1 "@libcuward.so"; next }
+			$4 in ours { $4 = ours[$4] } { print }' hooked bare) <(echo "$output")
+		[ $profile != 12.2 ] || diff <(grep -v '^#' "$list" | tr '\t' ' ') \
+			<(sed 's/@libcuda\.so\.1$//; s/ null$/ -/' bare)
+	done
+	LD_LIBRARY_PATH=$B/sim guest 0 "$apps/versions" asked "$list"
+	[ "$(grep -c '@libcuward\.so$' <<<"$output")" -eq 410 ]
+	# Two by dlsym.
+	ask '.coverage | [.looked_up, .hooked, .passed_through]' '[442,413,29]'
+	grep '@libcuda\.so\.1$' <<<"$output" | cut -d' ' -f1 | sort -u >others
+	[ "$(wc -l <others)" -eq 27 ]
+	[ "$(grep -vc 'GL\|EGL\|Egl\|VDPAU' others)" -eq 0 ]
+}
