@@ -13,6 +13,7 @@
 #include "neighbours.h"
 #include "settings.h"
 #include "share.h"
+#include "turns.h"
 
 /* What was asked for and allowed at the start; later changes are laid over it. */
 static struct {
@@ -120,6 +121,21 @@ static void settle_common(struct guest_device *device, uint32_t index)
 	tell_limit(&told->group_limit_bytes, told->group_limit_source, &lowest);
 }
 
+static void settle_grouped(uint32_t index)
+{
+	struct guest_device *device = &guest.devices[index];
+
+	__atomic_store_n(&device->grouped, group_least(&device->group) != BYTES_NONE || turns_wait_on(index),
+		__ATOMIC_RELAXED);
+}
+
+void bounds_note_waiting(int device)
+{
+	lock_take(&bounds.lock);
+	settle_grouped(device);
+	lock_give_back(&bounds.lock);
+}
+
 static void settle_device(uint32_t index)
 {
 	struct guest_device *device = &guest.devices[index];
@@ -135,7 +151,7 @@ static void settle_device(uint32_t index)
 	settle_common(device, index);
 	__atomic_store_n(&device->limit, process, __ATOMIC_RELAXED);
 	__atomic_store_n(&device->group.job, job, __ATOMIC_RELAXED);
-	__atomic_store_n(&device->grouped, group_least(&device->group) != BYTES_NONE, __ATOMIC_RELAXED);
+	settle_grouped(index);
 	told->limit_bytes = process;
 	told->job_limit_bytes = job;
 	if (slot) {
@@ -258,6 +274,7 @@ bool bounds_open(void)
 {
 	share_wipe_on_fork(&bounds, sizeof(bounds));
 	guest.limits_changed = &guest.limits_seen; /* nobody can */
+	turns_open(guest.slot);
 	find_group();
 	if (!resolve(SETTING_memory, bounds.process) || !resolve(SETTING_job_memory, bounds.job) ||
 	    !ask_administrator())

@@ -15,6 +15,9 @@ bool bounds_open(void);
 /* Somebody changed them. */
 void bounds_reload(void);
 
+/* Threads wait on this device, or not any more: then what fits is not taken at once. */
+void bounds_note_waiting(int device);
+
 /* Forget everything, in a forked child whose kernel wipes nothing. */
 void bounds_forget(void);
 

@@ -14,10 +14,18 @@
 
 /* ---- taking ---- */
 
-static bool take_from(struct guest_device *on, uint64_t bytes, struct refusal *why)
+static bool take_from(const struct asker *asker, uint64_t bytes, struct refusal *why)
 {
-	if (unlikely(on->grouped))
-		return group_take(on->word, on->ledger->slot_device, bytes, on->limit, &on->group, why);
+	struct guest_device *on = &guest.devices[asker->device];
+
+	if (unlikely(on->grouped)) {
+		const struct request request = {
+			.word = on->word, .word_index = on->ledger->slot_device, .bytes = bytes,
+			.process_limit = on->limit, .limits = &on->group, .asker = asker, .why = why,
+		};
+
+		return group_take(&request);
+	}
 	if (likely(quota_take(on->word, bytes, on->limit)))
 		return true;
 	*why = (struct refusal){ .limit_bytes = on->limit, .used_bytes = quota_used(on->word) };
@@ -25,32 +33,34 @@ static bool take_from(struct guest_device *on, uint64_t bytes, struct refusal *w
 }
 
 /* What a pool keeps may be given back by now: look again before saying no. Then what the user wants. */
-static __attribute__((noinline)) bool take_again(struct thread *thread, int device, uint64_t bytes,
-	struct refusal *why)
+static __attribute__((noinline)) bool take_again(struct thread *thread, const struct asker *asker,
+	uint64_t bytes, struct refusal *why)
 {
-	struct guest_device *on = &guest.devices[device];
-
 	if (why->limit_bytes == BYTES_NONE)
 		return false;
 	if (guest.policy.pools_reserved || graph_memory_possible()) {
-		pool_look(device);
-		graph_memory_look(device);
-		if (take_from(on, bytes, why))
+		pool_look(asker->device);
+		graph_memory_look(asker->device);
+		if (take_from(asker, bytes, why))
 			return true;
 	}
-	return guest.policy.on_limit != ON_LIMIT_DENY && patience_take(thread, device, bytes, why);
+	if (why->turn == TURN_PASS && guest.policy.on_limit == ON_LIMIT_DENY)
+		return false;
+	return patience_take(thread, asker->device, bytes, why);
 }
 
-bool grant_take_once(int device, uint64_t bytes, struct refusal *why)
+bool grant_take_once(const struct asker *asker, uint64_t bytes, struct refusal *why)
 {
 	bounds_look();
-	return take_from(&guest.devices[device], bytes, why);
+	return take_from(asker, bytes, why);
 }
 
 static bool take(struct thread *thread, int device, uint64_t bytes, struct refusal *why)
 {
+	const struct asker asker = { .device = device, .queues = guest.policy.on_limit == ON_LIMIT_WAIT };
+
 	bounds_look();
-	return take_from(&guest.devices[device], bytes, why) || take_again(thread, device, bytes, why);
+	return take_from(&asker, bytes, why) || take_again(thread, &asker, bytes, why);
 }
 
 static CUresult refuse_all(struct thread *thread, int device, uint64_t bytes)

@@ -69,7 +69,7 @@ void grant_grow(uint32_t record, uint64_t bytes, uint64_t reserved);
 CUresult grant_would_fit(int device, uint64_t bytes);
 
 /* One try, without waiting and without a word. */
-bool grant_take_once(int device, uint64_t bytes, struct refusal *why);
+bool grant_take_once(const struct asker *asker, uint64_t bytes, struct refusal *why);
 
 /* Take them for a while; grant_hold(), grant_grow() or quota_give_back() gives them back. */
 CUresult grant_reserve(int device, uint64_t bytes);

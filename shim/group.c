@@ -17,9 +17,9 @@
 #include "peers.h"
 #include "quota.h"
 #include "share.h"
+#include "turns.h"
 
 #define PATIENCE_NS 1000000000ull
-#define DEATHS_EVERY_NS 1000000ull
 
 /* Slots of one group. A reader checks the generation before and after. */
 struct members {
@@ -31,7 +31,7 @@ struct members {
 _Static_assert(offsetof(struct slot, words) == 0, "a slot is found by its words");
 
 /* GPU is everybody's; UNIX and those after it are the groups of users that limit us. */
-enum { JOB, USER, GPU, UNIX, GROUPS = UNIX + SLOT_GROUPS };
+enum { JOB, USER, GPU, UNIX, GROUPS = GROUP_LIMITS };
 
 /* Lists take turns, so that one in use is rarely rewritten. */
 #define LISTS 4
@@ -40,7 +40,6 @@ static struct {
 	PAGE_COLOUR(7);
 	uint32_t lock; /* of making lists */
 	uint32_t self;
-	uint64_t looked_ns; /* when deaths were looked for */
 	struct members *now[GROUPS];
 	unsigned next[GROUPS];
 	char job[128];
@@ -153,16 +152,18 @@ static uint64_t saturated(uint64_t a, uint64_t b)
 }
 
 /* What other users' processes add; what is kept for somebody is as good as held. */
-static __attribute__((noinline)) uint64_t others(int which, unsigned word_index, bool carefully)
+static __attribute__((noinline)) uint64_t others(int which, unsigned word_index, bool carefully,
+	uint64_t *kept)
 {
 	struct neighbours_sum sum = { 0 };
 
 	neighbours_add(word_index, gid_of(which), carefully, &sum);
+	*kept = sum.reserved;
 	return saturated(sum.bytes, sum.reserved);
 }
 
 /* As consistent as raising is: what we raised is seen by everybody before any word is read. */
-static uint64_t sum(int which, unsigned word_index, bool carefully)
+static uint64_t sum(int which, unsigned word_index, bool carefully, uint64_t *kept)
 {
 	struct members *list;
 	uint32_t generation;
@@ -175,7 +176,7 @@ static uint64_t sum(int which, unsigned word_index, bool carefully)
 	} while (unlikely(!generation ||
 		generation != __atomic_load_n(&list->generation, __ATOMIC_SEQ_CST)));
 	if (unlikely(is_common(which)))
-		bytes = saturated(bytes, others(which, word_index, carefully));
+		bytes = saturated(bytes, others(which, word_index, carefully, kept));
 	return bytes;
 }
 
@@ -210,7 +211,8 @@ struct verdict {
 
 static bool fits_one(int which, unsigned word_index, uint64_t limit, struct verdict *verdict)
 {
-	uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, verdict->carefully);
+	uint64_t kept = 0;
+	uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, verdict->carefully, &kept);
 
 	if (likely(used <= limit))
 		return true;
@@ -218,6 +220,8 @@ static bool fits_one(int which, unsigned word_index, uint64_t limit, struct verd
 	verdict->why->scope = scope_of(which);
 	verdict->why->limit_bytes = limit;
 	verdict->why->used_bytes = used;
+	verdict->why->kept_bytes = kept;
+	verdict->why->gid = which < UNIX ? 0 : group.gids[which - UNIX];
 	return false;
 }
 
@@ -238,13 +242,42 @@ uint64_t group_room(unsigned word_index, const struct group_limits *limits)
 	uint64_t room = BYTES_NONE;
 
 	for (int which = 0; which < GROUPS; which++) {
-		uint64_t limit = limit_of(limits, which);
-		uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, false);
+		uint64_t limit = limit_of(limits, which), kept;
+		uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, false, &kept);
 		uint64_t left = limit == BYTES_NONE ? BYTES_NONE : used < limit ? limit - used : 0;
 
 		room = left < room ? left : room;
 	}
 	return room;
+}
+
+bool group_rooms(unsigned word_index, const struct group_limits *limits, uint64_t raised,
+	struct group_room rooms[GROUP_LIMITS])
+{
+	bool common = false;
+
+	for (int which = 0; which < GROUPS; which++) {
+		uint64_t limit = limit_of(limits, which), kept = 0;
+		uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, true, &kept);
+
+		used -= used > raised ? raised : used;
+		rooms[which] = (struct group_room){
+			.left_bytes = limit == BYTES_NONE ? BYTES_NONE : used < limit ? limit - used : 0,
+			.why = { .scope = scope_of(which), .limit_bytes = limit, .used_bytes = used,
+				.kept_bytes = kept, .gid = which < UNIX ? 0 : group.gids[which - UNIX] },
+		};
+		common |= limit != BYTES_NONE && is_common(which);
+	}
+	return common;
+}
+
+int group_which(const struct slot *slot, unsigned scope, uint32_t gid)
+{
+	for (int which = 0; which < GROUPS; which++)
+		if (scope_of(which) == scope && (which < UNIX || group.gids[which - UNIX] == gid))
+			return !slot || which != JOB || (slot->group_length == strlen(group.job) &&
+				is_member(slot, JOB)) ? which : -1;
+	return -1;
 }
 
 uint64_t group_least(const struct group_limits *limits)
@@ -328,39 +361,6 @@ static bool is_quiet(int which, unsigned word_index)
 	return reading(which, word_index, &again) == first && asking == 1 && again == 1;
 }
 
-bool group_drop_dead(void)
-{
-	uint64_t now = clock_ns();
-	bool dropped = false;
-	int fd;
-
-	/* Programs probe thousands of times a second; nobody dies that often. */
-	if (now - __atomic_load_n(&group.looked_ns, __ATOMIC_RELAXED) < DEATHS_EVERY_NS)
-		return false;
-	__atomic_store_n(&group.looked_ns, now, __ATOMIC_RELAXED);
-	fd = peers_open();
-
-	for (uint32_t i = 0; fd >= 0 && i < share_slots()->slots_used; i++) {
-		struct slot *slot = &slots()[i];
-		uint64_t held = __atomic_load_n(&slot->waiting_since_ns, __ATOMIC_RELAXED);
-
-		for (unsigned d = 0; d < share_slots()->device_count && d < SLOT_DEVICES; d++)
-			held |= __atomic_load_n(&slot->words[d], __ATOMIC_RELAXED) << (64 - 56);
-		if (i == group.self || slot->state == SLOT_FREE || !held || !peers_take_over(fd, i))
-			continue;
-		memset(slot->words, 0, sizeof(slot->words));
-		memset(slot->overhead, 0, sizeof(slot->overhead));
-		slot->waiting_since_ns = 0;
-		if (slot->state == SLOT_ENDED)
-			slot->state = SLOT_FREE;
-		peers_let_go(fd, i);
-		dropped = true;
-	}
-	if (fd >= 0)
-		close(fd);
-	return dropped;
-}
-
 /* Who holds most, for whoever reads the refusal. */
 static void name_holders(unsigned word_index, const struct verdict *verdict)
 {
@@ -375,65 +375,111 @@ static void name_holders(unsigned word_index, const struct verdict *verdict)
 		neighbours_name(word_index, gid_of(verdict->over), verdict->why->holders);
 }
 
-static void refused(uint64_t *word, unsigned word_index, uint64_t bytes, struct verdict *verdict)
+static void refused(const struct request *request, const struct verdict *verdict)
 {
-	struct refusal *why = verdict->why;
+	struct refusal *why = request->why;
 
-	quota_withdraw(word, bytes);
-	why->used_bytes -= bytes < why->used_bytes ? bytes : why->used_bytes;
-	name_holders(word_index, verdict);
+	quota_withdraw(request->word, request->bytes);
+	why->used_bytes -= request->bytes < why->used_bytes ? request->bytes : why->used_bytes;
+	why->turn = TURN_PASS;
+	name_holders(request->word_index, verdict);
+}
+
+/* ---- it does: is it for us? ---- */
+
+static bool somebody_waits(const struct slots_header *header, const struct group_limits *limits)
+{
+	return __atomic_load_n(&turns.count, __ATOMIC_RELAXED) ||
+		(header && __atomic_load_n(&header->waiting, __ATOMIC_RELAXED)) ||
+		(__atomic_load_n(&neighbours_wait, __ATOMIC_RELAXED) && group_least(limits) != BYTES_NONE);
+}
+
+/* Raised, and it fits; but somebody may have come before us. */
+static __attribute__((noinline)) bool is_our_turn(const struct request *request)
+{
+	struct turns_ask ask = {
+		.asker = request->asker, .word = request->word, .word_index = request->word_index,
+		.bytes = request->bytes, .raised = request->bytes, .process_limit = request->process_limit,
+		.limits = request->limits,
+	};
+	int saved = errno;
+	int state;
+
+	/* Files are opened: a thread cancelled there would stay undecided for ever. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	request->why->turn = turns_look(&ask, request->why);
+	pthread_setcancelstate(state, NULL);
+	errno = saved;
+	return request->why->turn == TURN_PASS;
+}
+
+/* Granted, unless it is somebody else's turn. */
+static bool settle(const struct request *request)
+{
+	if (unlikely(somebody_waits(share_slots(), request->limits)) && !request->asker->regardless &&
+		!is_our_turn(request)) {
+		quota_withdraw(request->word, request->bytes);
+		memset(request->why->holders, 0, sizeof(request->why->holders));
+		request->why->noted = false;
+		return false;
+	}
+	quota_settle(request->word);
+	return true;
 }
 
 #define SUSPICION_NS 2000000ull
 
 /* Raised and too much: granted later on, or refused. */
-static bool decide(uint64_t *word, unsigned word_index, uint64_t bytes,
-	const struct group_limits *limits, uint64_t deadline, struct verdict *verdict)
+static bool decide(const struct request *request, uint64_t deadline, struct verdict *verdict)
 {
 	uint64_t suspicious = clock_ns() + SUSPICION_NS;
+	unsigned word_index = request->word_index;
 
 	for (;;) {
-		bool over = !fits(word_index, limits, verdict);
+		bool over = !fits(word_index, request->limits, verdict);
 		bool quiet = over && is_quiet(verdict->over, word_index);
 		uint64_t now;
 
-		if (!over) {
-			quota_settle(word);
-			return true;
-		}
+		if (!over)
+			return settle(request);
 		now = clock_ns();
 		/* Before a no, and when somebody stays undecided for long: are they alive at all? */
-		if ((quiet || now > suspicious) && group_drop_dead())
+		if ((quiet || now > suspicious) && peers_drop_dead(group.self))
 			continue;
-		if ((quiet && !fits(word_index, limits, verdict)) || now > deadline)
+		if ((quiet && !fits(word_index, request->limits, verdict)) || now > deadline)
 			break;
 		if (now > suspicious)
 			suspicious = now + SUSPICION_NS;
 		if (!quiet)
 			nap();
 	}
-	refused(word, word_index, bytes, verdict);
+	refused(request, verdict);
 	return false;
 }
 
-static __attribute__((noinline)) bool contend(uint64_t *word, unsigned word_index, uint64_t bytes,
-	uint64_t process_limit, const struct group_limits *limits, struct verdict *verdict)
+/* The limit of the process: only its own threads can have been at it. */
+static bool raise_own(const struct request *request)
+{
+	if (likely(quota_raise(request->word, request->bytes, request->process_limit)))
+		return true;
+	*request->why = (struct refusal){
+		.limit_bytes = request->process_limit, .used_bytes = quota_used(request->word),
+	};
+	return false;
+}
+
+static __attribute__((noinline)) bool contend(const struct request *request, struct verdict *verdict)
 {
 	uint64_t deadline = clock_ns() + PATIENCE_NS;
 	int saved = errno;
-	bool granted = false;
+	bool granted;
 	int turn, common_turn;
 
-	quota_withdraw(word, bytes);
+	quota_withdraw(request->word, request->bytes);
 	/* First our own users' turn, then everybody's: the same order for all. */
 	turn = take_turn(false, deadline);
 	common_turn = is_common(verdict->over) ? take_turn(true, deadline) : -1;
-	if (quota_raise(word, bytes, process_limit))
-		granted = decide(word, word_index, bytes, limits, deadline, verdict);
-	else
-		*verdict->why = (struct refusal){
-			.limit_bytes = process_limit, .used_bytes = quota_used(word),
-		};
+	granted = raise_own(request) && decide(request, deadline, verdict);
 	if (common_turn >= 0)
 		close(common_turn);
 	if (turn >= 0)
@@ -443,48 +489,40 @@ static __attribute__((noinline)) bool contend(uint64_t *word, unsigned word_inde
 }
 
 /* Raised, too much, and nobody else is undecided: then it is no, without taking turns. */
-static bool is_plainly_over(unsigned word_index, const struct group_limits *limits,
-	struct verdict *verdict)
+static bool is_plainly_over(const struct request *request, struct verdict *verdict)
 {
-	return is_quiet(verdict->over, word_index) && !group_drop_dead() &&
-		!fits(word_index, limits, verdict);
+	return is_quiet(verdict->over, request->word_index) && !peers_drop_dead(group.self) &&
+		!fits(request->word_index, request->limits, verdict);
 }
 
 /* Files are opened and time passes: a thread cancelled there would stay undecided for ever. */
-static __attribute__((noinline)) bool take_over_limit(uint64_t *word, unsigned word_index,
-	uint64_t bytes, uint64_t process_limit, const struct group_limits *limits, struct verdict *verdict)
+static __attribute__((noinline)) bool take_over_limit(const struct request *request,
+	struct verdict *verdict)
 {
 	bool taken = false;
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	memset(verdict->why->holders, 0, sizeof(verdict->why->holders));
-	verdict->why->noted = false;
+	memset(request->why->holders, 0, sizeof(request->why->holders));
+	request->why->noted = false;
 	verdict->carefully = true;
-	if (is_plainly_over(word_index, limits, verdict))
-		refused(word, word_index, bytes, verdict);
+	if (is_plainly_over(request, verdict))
+		refused(request, verdict);
 	else
-		taken = contend(word, word_index, bytes, process_limit, limits, verdict);
+		taken = contend(request, verdict);
 	pthread_setcancelstate(state, NULL);
 	return taken;
 }
 
-bool group_take(uint64_t *word, unsigned word_index, uint64_t bytes, uint64_t process_limit,
-	const struct group_limits *limits, struct refusal *why)
+bool group_take(const struct request *request)
 {
-	struct verdict verdict = { .why = why };
+	struct verdict verdict = { .why = request->why };
 
-	if (unlikely(!quota_raise(word, bytes, process_limit))) {
-		*why = (struct refusal){
-			.limit_bytes = process_limit, .used_bytes = quota_used(word),
-		};
+	if (unlikely(!raise_own(request)))
 		return false;
-	}
-	if (likely(fits(word_index, limits, &verdict))) {
-		quota_settle(word);
-		return true;
-	}
-	return take_over_limit(word, word_index, bytes, process_limit, limits, &verdict);
+	if (likely(fits(request->word_index, request->limits, &verdict)))
+		return settle(request);
+	return take_over_limit(request, &verdict);
 }
 
 void group_open(const char *job, uint32_t self)

@@ -17,13 +17,32 @@
 #include "cuward/ledger.h"
 #include "lock.h"
 
+/* Whose turn it is, where others wait for memory: turns.h. */
+enum turn_answer {
+	TURN_PASS,      /* nobody's before this one */
+	TURN_QUEUE,     /* it would fit; others came before */
+	TURN_HAND_OVER, /* it would fit, and so would somebody who came before: he takes it in a moment */
+	TURN_SHORT,     /* it does not fit */
+};
+
 /* Why a request was refused. */
 struct refusal {
 	enum cuward_scope scope;
 	uint64_t limit_bytes;
 	uint64_t used_bytes;
+	uint64_t kept_bytes; /* of those: for others, who may not come */
+	uint32_t gid;        /* whose limit, SCOPE_GROUP */
+	enum turn_answer turn; /* it would have fit, but ... */
 	struct ledger_holder holders[LEDGER_HOLDERS];
 	bool noted; /* counted and told already */
+};
+
+/* Who asks, where others wait too. */
+struct asker {
+	int device;        /* index in this process */
+	uint64_t since_ns; /* it waits since then, CLOCK_MONOTONIC; 0: it just came */
+	bool queues;       /* it can wait for its turn */
+	bool regardless;   /* it has let others go first for long enough */
 };
 
 /* Limits of a device that bind more than this process; BYTES_NONE where there is none. */
@@ -33,6 +52,8 @@ struct group_limits {
 	uint64_t gpu;
 	uint64_t group[SLOT_GROUPS];
 };
+
+#define GROUP_LIMITS (3 + SLOT_GROUPS) /* so many of them */
 
 /* Runs within a run are part of it. Without a job, all that have none are one. */
 bool group_is_part(const char *job, const char *of);
@@ -52,18 +73,38 @@ void group_inherit(struct slot *own);
 /* The lowest limit that others have for our job on that device of the slots, else BYTES_NONE. */
 uint64_t group_job_limit(uint32_t slot_device);
 
+/* For memory, under all limits that bind us. */
+struct request {
+	uint64_t *word;      /* what we hold, in our slot ... */
+	unsigned word_index; /* ... the one of this index */
+	uint64_t bytes;
+	uint64_t process_limit;
+	const struct group_limits *limits;
+	const struct asker *asker;
+	struct refusal *why;
+};
+
 /*
- * Raise `bytes` in our own word, the one of index `word_index` in our slot, under the limit of the
- * process and those of the groups. False: refused by `why`, and nothing is held.
+ * Raise the bytes in our own word, under the limit of the process and those of the groups. False:
+ * refused by `why`, or others come before; and nothing is held.
  */
-bool group_take(uint64_t *word, unsigned word_index, uint64_t bytes, uint64_t process_limit,
-	const struct group_limits *limits, struct refusal *why);
+bool group_take(const struct request *request);
+
+/* What one of the limits leaves, but for `raised` bytes of our own; where there is none, all. */
+struct group_room {
+	uint64_t left_bytes;
+	struct refusal why; /* if that is too little */
+};
+
+/* All of them. True: some are of other users too. */
+bool group_rooms(unsigned word_index, const struct group_limits *limits, uint64_t raised,
+	struct group_room rooms[GROUP_LIMITS]);
+
+/* Index of a limit of ours that this process (NULL: ours) is bound by too, by scope and group; -1. */
+int group_which(const struct slot *slot, unsigned scope, uint32_t gid);
 
 /* What the groups leave: the least of limit less use, BYTES_NONE without limits. */
 uint64_t group_room(unsigned word_index, const struct group_limits *limits);
-
-/* The dead still stand in their slots until somebody needs the room. True: some were there. */
-bool group_drop_dead(void);
 
 /* Forget everything, in a forked child whose kernel wipes nothing. */
 void group_forget(void);

@@ -29,6 +29,7 @@
 #include "site.h"
 #include "trace.h"
 #include "traced.h"
+#include "turns.h"
 
 #define THREADS_MAX 65536u
 
@@ -113,6 +114,7 @@ static void forget(void)
 	share_forget();
 	group_forget();
 	neighbours_forget();
+	turns_forget();
 	gputime_forget();
 	traced_forget();
 	bounds_forget();

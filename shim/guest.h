@@ -51,7 +51,7 @@ struct thread {
 
 struct guest_device {
 	CUdevice handle;
-	bool grouped; /* limits of several processes apply: group.h */
+	bool grouped; /* limits of several processes apply, or threads of ours wait: group.h */
 	struct group_limits group;
 	uint64_t limit; /* bytes, BYTES_NONE without one */
 	uint64_t *word; /* what we hold: in our slot, or private where there is none */
@@ -121,8 +121,6 @@ struct guest {
 	struct guest_device devices[SLOT_DEVICES];
 	struct kind_limit kinds[KIND_COUNT];
 	struct policy policy;
-	uint32_t waiting; /* threads that wait for memory */
-	uint32_t waiting_lock;
 	uint32_t control_lock; /* somebody follows a request: attend.h */
 	uint32_t control_done;
 	bool replaying; /* what was before the trace is being told to it */

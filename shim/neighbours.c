@@ -52,6 +52,8 @@ static struct {
 	bool opened;
 	bool blind; /* somebody could not be read */
 	bool by_file; /* process_vm_readv is not allowed, as in many a container */
+	uint64_t waits;  /* of those seen so far; a number that tells others apart */
+	uint64_t nobody; /* this one: they are all dead */
 	uint64_t seen_ns;    /* change of the folder that was seen */
 	uint64_t scanned_ns; /* when */
 	const struct admin *admin;
@@ -59,6 +61,8 @@ static struct {
 	struct neighbour all[NEIGHBOURS_MAX];
 	struct copy copy; /* of the one that is being read */
 } WHOLE_PAGES near;
+
+bool neighbours_wait; /* no harm in a child: it looks once more */
 
 static ssize_t read_memory(void *to, const void *from, size_t bytes)
 {
@@ -253,8 +257,14 @@ static int open_to_read(const struct neighbour *neighbour)
 /* Somebody who counts; word is that of the device. */
 typedef void each(void *to, const struct neighbour *neighbour, const struct slot *slot, int word);
 
+/* Instead of a group: those who wait for memory, whether they hold any or not. */
+#define WHO_WAITS (NEIGHBOURS_ALL - 1)
+
 static bool counts(const struct slot *slot, int word, uint32_t gid)
 {
+	near.waits += slot->waiting_since_ns;
+	if (gid == WHO_WAITS)
+		return slot->waiting_since_ns;
 	return (slot->words[word] << 8 || slot->overhead[word]) && is_bound(slot, gid);
 }
 
@@ -342,6 +352,7 @@ static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct ne
 
 	near.blind = false;
 	look_around();
+	near.waits = 0;
 	for (uint32_t i = 0; i < near.count; i++) {
 		struct adding adding = { sum, share_slots()->devices[word_index].total_bytes, 0, 0 };
 
@@ -352,6 +363,7 @@ static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct ne
 			held[near.all[i].reserve - 1] += adding.bytes;
 	}
 	sum->reserved = gid == NEIGHBOURS_ALL ? kept(word_index, held) : 0;
+	__atomic_store_n(&neighbours_wait, near.waits && near.waits != near.nobody, __ATOMIC_RELAXED);
 	/* What cannot be seen may be anything. */
 	if (near.too_many || near.blind)
 		sum->bytes = WORD_BYTES_MASK;
@@ -406,6 +418,34 @@ void neighbours_name(unsigned word_index, uint32_t gid, struct ledger_holder *ho
 	lock_take(&near.lock);
 	for (uint32_t i = 0; i < near.count; i++)
 		each_slot(&near.all[i], word_index, gid, true, name_slot, holders);
+	lock_give_back(&near.lock);
+}
+
+struct telling {
+	neighbours_tell *tell;
+	void *to;
+	bool told;
+};
+
+static void tell_slot(void *to, const struct neighbour *neighbour, const struct slot *slot, int word)
+{
+	struct telling *telling = to;
+
+	(void)neighbour;
+	telling->told = true;
+	telling->tell(telling->to, slot, word);
+}
+
+void neighbours_waiting(unsigned word_index, neighbours_tell *tell, void *to)
+{
+	struct telling telling = { tell, to, false };
+
+	lock_take(&near.lock);
+	near.waits = 0;
+	for (uint32_t i = 0; i < near.count; i++)
+		each_slot(&near.all[i], word_index, WHO_WAITS, true, tell_slot, &telling);
+	near.nobody = telling.told ? 0 : near.waits;
+	__atomic_store_n(&neighbours_wait, telling.told, __ATOMIC_RELAXED);
 	lock_give_back(&near.lock);
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "admin.h"
+#include "cuward/ledger.h"
 
 #define NEIGHBOURS_ALL UINT32_MAX
 
@@ -35,6 +36,13 @@ void neighbours_add(unsigned word_index, uint32_t gid, bool carefully, struct ne
 /* The largest of them go to their places among the holders. */
 void neighbours_name(unsigned word_index, uint32_t gid, struct ledger_holder *holders);
 void neighbours_place(struct ledger_holder *holders, const struct slot *slot, uint64_t bytes);
+
+/* Did any of them wait for memory, when they were added up last? */
+extern bool neighbours_wait __attribute__((visibility("hidden")));
+
+/* Each living process of theirs that waits; word is that of the device in its slot. */
+typedef void neighbours_tell(void *to, const struct slot *slot, int word);
+void neighbours_waiting(unsigned word_index, neighbours_tell *tell, void *to);
 
 /* Forget everything, in a forked child whose kernel wipes nothing. */
 void neighbours_forget(void);

@@ -1,136 +1,100 @@
 /*
- * patience.c - waiting for memory in turn, by priority, and the two ways to stop.
- *
- * Who waits says so in its slot. Of all that wait for the same limit on a device only the first
- * tries: the one of the highest priority, where a minute of waiting counts as much as one step of
- * priority.
+ * patience.c - waiting for memory in turn, letting others go first, and the two ways to stop.
  */
 #include "patience.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "bounds.h"
 #include "denial.h"
 #include "grant.h"
+#include "peers.h"
 #include "quota.h"
 #include "share.h"
+#include "turns.h"
 
-#define STEP_NS 60000000000ll
 #define TERM_TO_KILL_NS 10000000000ull
-#define STOPPED_NS 1000000000ull /* not seen for so long: it is stopped, or as good as that */
+#define LOOK_MS 5
+#define HAND_OVER_MS 50 /* whoever waits looks more often than that; the dead are not waited for */
 
 static void nap_ms(long ms)
 {
 	nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
 }
 
-static int64_t rank(const struct slot *slot, uint64_t now)
-{
-	return slot->priority * STEP_NS + (int64_t)(now - slot->waiting_since_ns);
-}
-
-/* Does it wait for what we wait for? Then what comes free is for one of us. */
-static bool is_rival(const struct slot *slot, unsigned word_index, enum cuward_scope scope)
-{
-	if (slot->waiting_scope != scope || slot->waiting_device != word_index)
-		return false;
-	return scope != SCOPE_JOB || (slot->group_length == guest.slot->group_length &&
-		memcmp(slot->who.job, guest.slot->who.job, slot->group_length) == 0);
-}
-
-/* Others do not wait for who does not try. */
-static bool is_at_it(const struct slot *slot, uint64_t now)
-{
-	return (int64_t)(now - __atomic_load_n(&slot->waiting_seen_ns, __ATOMIC_RELAXED)) <
-		(int64_t)STOPPED_NS;
-}
-
-static bool is_first(unsigned word_index, enum cuward_scope scope, uint64_t now)
-{
-	const struct slots_header *header = share_slots();
-	const struct slot *slots = (const struct slot *)(header + 1);
-	int64_t own;
-
-	if (!guest.slot)
-		return true;
-	own = rank(guest.slot, now);
-	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
-		if (&slots[i] != guest.slot && slots[i].state == SLOT_TAKEN &&
-		    slots[i].waiting_since_ns && is_rival(&slots[i], word_index, scope) &&
-		    rank(&slots[i], now) > own && is_at_it(&slots[i], now))
-			return false;
-	}
-	return true;
-}
-
-/*
- * The slot tells of the thread that came first of those that wait now. Count and slot change together:
- * else the last one that goes would silence one that has just come.
- */
-static void say_waiting(unsigned word_index, uint64_t bytes, uint64_t now)
-{
-	if (!guest.slot)
-		return;
-	lock_take(&guest.waiting_lock);
-	if (guest.waiting++ == 0) {
-		guest.slot->waiting_device = word_index;
-		guest.slot->waiting_bytes = bytes;
-		__atomic_store_n(&guest.slot->waiting_since_ns, now, __ATOMIC_RELEASE);
-	}
-	lock_give_back(&guest.waiting_lock);
-}
-
-static void say_at_it(enum cuward_scope scope, uint64_t now)
-{
-	if (!guest.slot)
-		return;
-	__atomic_store_n(&guest.slot->waiting_scope, scope, __ATOMIC_RELAXED);
-	__atomic_store_n(&guest.slot->waiting_seen_ns, now, __ATOMIC_RELAXED);
-}
-
-static void say_done(void)
-{
-	if (!guest.slot)
-		return;
-	lock_take(&guest.waiting_lock);
-	if (--guest.waiting == 0)
-		__atomic_store_n(&guest.slot->waiting_since_ns, 0, __ATOMIC_RELEASE);
-	lock_give_back(&guest.waiting_lock);
-}
-
 /* Even if everybody else gave back all they hold? Then waiting is for nothing. */
 static bool is_hopeless(const struct guest_device *on, uint64_t bytes, const struct refusal *why)
 {
+	uint64_t most = why->limit_bytes - (why->kept_bytes < why->limit_bytes ? why->kept_bytes :
+		why->limit_bytes);
+
 	if (why->scope == SCOPE_PROCESS)
 		return bytes > why->limit_bytes;
-	return quota_used(on->word) + bytes > why->limit_bytes;
+	return quota_used(on->word) + bytes > most;
+}
+
+static bool try_in_turn(const struct asker *asker, uint64_t bytes, struct refusal *why)
+{
+	const struct guest_device *on = &guest.devices[asker->device];
+	struct turns_ask ask = {
+		.asker = asker, .word = on->word, .word_index = on->ledger->slot_device, .bytes = bytes,
+		.limits = &on->group,
+	};
+
+	bounds_look();
+	ask.process_limit = on->limit;
+	return turns_look(&ask, why) == TURN_PASS && grant_take_once(asker, bytes, why);
 }
 
 static bool wait_for(int device, uint64_t bytes, struct refusal *why)
 {
 	const struct guest_device *on = &guest.devices[device];
-	uint64_t began = guest_clock_ns();
-	uint64_t now = began;
-	unsigned behind = 0;
+	const uint64_t began = guest_clock_ns();
+	struct asker asker = { .device = device, .since_ns = began, .queues = true };
+	struct turn turn = { .since_ns = began, .bytes = bytes, .device = device,
+		.word = on->ledger->slot_device };
+	bool taken = false;
+	unsigned tries;
+	int place = -1;
+
+	for (tries = 1; !taken && !is_hopeless(on, bytes, why); tries++) {
+		uint64_t now = guest_clock_ns();
+
+		if (now - began >= guest.policy.wait_ns)
+			break;
+		turn.scope = why->scope;
+		turn.gid = why->gid;
+		turns_keep(&place, &turn, now);
+		if (tries == 1)
+			bounds_note_waiting(device);
+		nap_ms(LOOK_MS);
+		taken = try_in_turn(&asker, bytes, why);
+		if (!taken && tries % 20 == 0 && guest.slot)
+			peers_drop_dead(guest.header->slot); /* who holds or comes first may be */
+	}
+	/* If it is no after all, then for a reason as of now, and not for others' sake. */
+	asker.regardless = true;
+	taken = taken || (tries > 1 && grant_take_once(&asker, bytes, why));
+	turns_leave(place);
+	bounds_note_waiting(device);
+	return taken;
+}
+
+/* It would fit, and so would somebody who waits: he takes it in a moment, and then we see. */
+static bool let_go_first(int device, uint64_t bytes, struct refusal *why)
+{
+	struct asker asker = { .device = device };
 	bool taken = false;
 
-	say_at_it(why->scope, began);
-	say_waiting(on->ledger->slot_device, bytes, began);
-	while (!taken && !is_hopeless(on, bytes, why) && now - began < guest.policy.wait_ns) {
-		nap_ms(5);
-		now = guest_clock_ns();
-		say_at_it(why->scope, now);
-		/* Threads of one process are not in each other's way. */
-		if (why->scope == SCOPE_PROCESS || is_first(on->ledger->slot_device, why->scope, now))
-			taken = grant_take_once(device, bytes, why);
-		else if (++behind % 20 == 0)
-			group_drop_dead(); /* those in front may be */
+	for (int ms = 0; !taken && why->turn == TURN_HAND_OVER; ms++) {
+		asker.regardless = ms >= HAND_OVER_MS;
+		nap_ms(1);
+		taken = grant_take_once(&asker, bytes, why);
 	}
-	say_done();
 	return taken;
 }
 
@@ -154,14 +118,16 @@ bool patience_take(struct thread *thread, int device, uint64_t bytes, struct ref
 
 	/* A thread that is cancelled here would be said to wait for ever. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	switch (guest.policy.on_limit) {
+	if (guest.policy.on_limit != ON_LIMIT_WAIT && why->turn != TURN_PASS)
+		taken = let_go_first(device, bytes, why);
+	switch (taken ? ON_LIMIT_DENY : guest.policy.on_limit) {
 	case ON_LIMIT_WAIT:
 		taken = wait_for(device, bytes, why);
 		break;
 	case ON_LIMIT_PAUSE:
 		denial_refuse(thread, device, bytes, why);
 		kill(getpid(), SIGSTOP);
-		taken = grant_take_once(device, bytes, why);
+		taken = grant_take_once(&(struct asker){ .device = device, .regardless = true }, bytes, why);
 		why->noted = true; /* it is the same request */
 		break;
 	case ON_LIMIT_KILL:

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "neighbours.h"
@@ -16,6 +18,8 @@
 #define F_OFD_GETLK 36
 #define F_OFD_SETLK 37
 #endif
+
+#define DEATHS_EVERY_NS 1000000ull
 
 int peers_open(void)
 {
@@ -75,6 +79,11 @@ static bool is_alive(int fd, uint64_t offset)
 	return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
+bool peers_is_alive(int fd, uint32_t number)
+{
+	return is_alive(fd, slot_offset(number));
+}
+
 static uint64_t slot_holds(int fd, uint32_t number, uint32_t device)
 {
 	uint64_t offset = slot_offset(number);
@@ -83,6 +92,46 @@ static uint64_t slot_holds(int fd, uint32_t number, uint32_t device)
 	uint64_t bytes = (word & WORD_BYTES_MASK) + (overhead & WORD_BYTES_MASK);
 
 	return bytes && is_alive(fd, offset) ? bytes : 0;
+}
+
+static bool drop_if_dead(int fd, uint32_t number)
+{
+	struct slot *slot = (struct slot *)(share_slots() + 1) + number;
+	uint64_t held = __atomic_load_n(&slot->waiting_since_ns, __ATOMIC_RELAXED);
+
+	for (unsigned d = 0; d < share_slots()->device_count && d < SLOT_DEVICES; d++)
+		held |= __atomic_load_n(&slot->words[d], __ATOMIC_RELAXED) << (64 - 56);
+	if (slot->state == SLOT_FREE || !held || !peers_take_over(fd, number))
+		return false;
+	memset(slot->words, 0, sizeof(slot->words));
+	memset(slot->overhead, 0, sizeof(slot->overhead));
+	slot->waiting_since_ns = 0;
+	if (slot->state == SLOT_ENDED)
+		slot->state = SLOT_FREE;
+	peers_let_go(fd, number);
+	return true;
+}
+
+bool peers_drop_dead(uint32_t self)
+{
+	static uint64_t looked_ns;
+	struct timespec clock;
+	uint64_t now;
+	bool dropped = false;
+	int fd;
+
+	clock_gettime(CLOCK_MONOTONIC, &clock);
+	now = clock.tv_sec * 1000000000ull + clock.tv_nsec;
+	/* Programs probe thousands of times a second; nobody dies that often. */
+	if (now - __atomic_load_n(&looked_ns, __ATOMIC_RELAXED) < DEATHS_EVERY_NS)
+		return false;
+	__atomic_store_n(&looked_ns, now, __ATOMIC_RELAXED);
+	fd = share_slots() ? peers_open() : -1;
+	for (uint32_t i = 0; fd >= 0 && i < share_slots()->slots_used && i < SLOT_COUNT; i++)
+		dropped |= i != self && drop_if_dead(fd, i);
+	if (fd >= 0)
+		close(fd);
+	return dropped;
 }
 
 uint64_t peers_hold(uint32_t slot_device, uint32_t self)

@@ -17,6 +17,15 @@ uint64_t peers_hold(uint32_t slot_device, uint32_t self);
 /* The slots file, to ask and to lock; -1. Close it: that gives back every lock taken through it. */
 int peers_open(void);
 
+/* Does the owner of that slot live? */
+bool peers_is_alive(int fd, uint32_t number);
+
+/*
+ * The dead still stand in their slots until somebody needs the room. True: some were there; `self` is
+ * our own slot.
+ */
+bool peers_drop_dead(uint32_t self);
+
 /* True: its owner is dead, and the slot is ours to change until we let go. */
 bool peers_take_over(int fd, uint32_t number);
 void peers_let_go(int fd, uint32_t number);

@@ -1,5 +1,5 @@
 /*
- * ledger.h - the layout of shared state: the slots file and the ledger files, version 1.
+ * ledger.h - the layout of shared state: the slots file and the ledger files, version 2.
  *
  * In CUWARD_DIR:
  *
@@ -23,7 +23,7 @@
 
 #include "cuward/events.h"
 
-#define CUWARD_LAYOUT_VERSION 1
+#define CUWARD_LAYOUT_VERSION 2
 #define SLOTS_MAGIC 0x31544f4c53575543ull  /* "CUWSLOT1" */
 #define LEDGER_MAGIC 0x3152474445575543ull /* "CUWEDGR1" */
 
@@ -31,12 +31,13 @@
 #define SLOT_DEVICES 32
 #define SLOT_COUNT 1024
 #define SLOT_GROUPS 4 /* groups of users whose limit binds one process */
+#define SLOT_WAITS 4  /* limits that threads of one process wait for at the same time, and tell */
 
 /*
  * An odd number of cache lines: a limit of many processes is decided by reading the words of all their
  * slots, and at 2048 bytes these share two of a cache's 64 sets (measured: 100 ns for 64 slots).
  */
-#define SLOT_BYTES (37 * 64)
+#define SLOT_BYTES (39 * 64)
 
 /*
  * One word of a slot: what the owner holds on one device. version (top 8 bits) changes with each
@@ -88,7 +89,7 @@ struct slots_header {
 	uint64_t boot; /* first 8 bytes of the boot id: a file that outlived a boot is stale */
 	struct slots_device devices[SLOT_DEVICES];
 	uint32_t taken; /* slots taken so far: whoever kept a list of members must make it anew */
-	uint32_t reserved_taken;
+	uint32_t waiting; /* not 0 while somebody waits for memory; may be so for nobody */
 	uint8_t reserved[4096 - 48 - SLOT_DEVICES * 32];
 };
 
@@ -133,6 +134,16 @@ enum trace_answer {
  */
 #define TRACE_FILE "trace"
 
+/* A limit that threads of a process wait for: of them the one that came first. */
+struct slot_wait {
+	uint64_t since_ns; /* CLOCK_MONOTONIC, 0: nobody waits; set last */
+	uint64_t seen_ns;  /* when it was at it: who is stopped stands in nobody's way */
+	uint64_t bytes;
+	uint32_t gid;      /* of SCOPE_GROUP: whose limit */
+	uint16_t device;   /* index of the word */
+	uint16_t scope;    /* enum cuward_scope */
+};
+
 struct slot {
 	uint64_t words[SLOT_DEVICES]; /* written by the owner only */
 
@@ -153,18 +164,18 @@ struct slot {
 	struct process_identity who;
 	uint64_t process_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
 	uint64_t overhead[SLOT_DEVICES];      /* bytes of contexts and modules that no word holds */
-	uint64_t waiting_since_ns; /* CLOCK_MONOTONIC, 0: no thread waits for memory */
+	uint64_t waiting_since_ns; /* CLOCK_MONOTONIC, of the first thread; 0: none waits for memory */
 	uint64_t waiting_bytes;
 	int32_t priority;
 	uint32_t waiting_device; /* index of the word */
 	uint64_t job_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
-	uint64_t waiting_seen_ns;  /* CLOCK_MONOTONIC: a waiting thread was at it */
-	uint32_t waiting_scope;    /* whose limit it waits for: enum cuward_scope */
 	uint32_t denied;           /* requests refused so far */
+	uint32_t reserved_denied;
 	uint32_t group_gids[SLOT_GROUPS]; /* groups of users whose limit binds it, + 1 */
 	uint32_t control_done;     /* the last value of `control` that was carried out */
 	uint32_t control_answer;   /* enum trace_answer */
-	uint8_t reserved[SLOT_BYTES - 1368 - sizeof(struct process_identity) - 576];
+	struct slot_wait waits[SLOT_WAITS];
+	uint8_t reserved[64];
 };
 
 /* ---- the ledger file ---- */
