@@ -71,11 +71,102 @@ if __name__ == "__main__":
 	command -v java >/dev/null || command -v node >/dev/null || skip "neither java nor node here"
 	if command -v java >/dev/null; then
 		same java -Xshare:auto -XX:+UseSerialGC -version
+		! command -v javac >/dev/null || java_program
 	fi
-	if command -v node >/dev/null; then
-		same node -e 'console.log([3, 1, 2].sort(), process.argv.length);
-			require("child_process").execSync("true"); process.exitCode = 6'
-	fi
+	! command -v node >/dev/null || node_program
+}
+
+# Both: threads, children with a status and with a signal, signals of its own, the end by status and by signal.
+java_program() {
+	cat >Guest.java <<-'END'
+		import java.util.concurrent.*;
+		import java.util.stream.*;
+		import sun.misc.Signal;
+		class Guest {
+			static native void absent();
+			static int child(String... command) throws Exception {
+				return new ProcessBuilder(command).inheritIO().start().waitFor();
+			}
+			public static void main(String[] arguments) throws Exception {
+				ExecutorService pool = Executors.newFixedThreadPool(6);
+				var sums = pool.invokeAll(IntStream.range(0, 24).mapToObj(n -> (Callable<Long>)
+					() -> LongStream.rangeClosed(0, 200_000L * n).sum()).collect(Collectors.toList()));
+				for (var sum : sums)
+					System.out.println(sum.get());
+				pool.shutdown();
+				System.out.println(child("sh", "-c", "echo a child; exit 3"));
+				System.out.println(child("sh", "-c", "kill -9 $$"));
+				CountDownLatch came = new CountDownLatch(2);
+				for (String name : new String[] { "HUP", "USR2" }) {
+					Signal.handle(new Signal(name), got -> { came.countDown(); });
+					Signal.raise(new Signal(name));
+				}
+				System.out.println(came.await(60, TimeUnit.SECONDS));
+				int[] none = null;
+				try { System.out.println(none[0]); } catch (NullPointerException e) { System.out.println("null"); }
+				try { deep(0); } catch (StackOverflowError e) { System.out.println("deep"); }
+				try { absent(); } catch (UnsatisfiedLinkError e) { System.out.println(e.getMessage()); }
+				Runtime.getRuntime().addShutdownHook(new Thread(() -> System.out.println("the end")));
+				if (arguments.length > 0)
+					child("kill", "-TERM", "" + ProcessHandle.current().pid());
+				else
+					System.exit(7);
+				Thread.sleep(60000);
+			}
+			static int deep(int n) { return deep(n + 1) + 1; }
+		}
+	END
+	javac -nowarn -d . Guest.java 2>said || { cat said; false; }
+	least=30
+	for how in "" killed; do
+		# shellcheck disable=SC2086
+		same java -Xshare:auto -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$PWD" Guest $how
+		[ "$(tail -n 2 bare.out)" = "the end"$'\n'"status ${how:+143}$([ -n "$how" ] || echo 7)" ]
+	done
+}
+
+node_program() {
+	cat >guest.js <<-'END'
+		const { Worker, isMainThread, parentPort, workerData } = require("worker_threads");
+		const { spawnSync, spawn, fork } = require("child_process");
+		if (process.argv[2] === "child")
+			process.on("message", (n) => process.send(n * n, () => process.exit(5)));
+		else if (!isMainThread) {
+			let sum = 0;
+			for (let i = 0; i < 100000 * workerData; i++) sum += i;
+			parentPort.postMessage(sum);
+		} else (async () => {
+			const sums = [1, 2, 3, 4].map((n) => new Promise((done) =>
+				new Worker(__filename, { workerData: n }).on("message", done)));
+			console.log(await Promise.all(sums));
+			const ran = spawnSync("sh", ["-c", "cat; echo words >&2; exit 3"], { input: "to it\n" });
+			console.log(ran.status, String(ran.stdout), String(ran.stderr));
+			const slept = spawn("sleep", ["60"]);
+			slept.kill("SIGKILL");
+			console.log(await new Promise((done) => slept.on("exit", (...how) => done(how))));
+			const forked = fork(__filename, ["child"]);
+			forked.send(12);
+			console.log(await new Promise((done) => forked.on("message", done)));
+			console.log(await new Promise((done) => forked.on("exit", done)));
+			const waiting = setInterval(() => {}, 1000);
+			for (const name of ["SIGUSR2", "SIGHUP"]) {
+				const came = new Promise((done) => process.on(name, done));
+				process.kill(process.pid, name);
+				console.log(await came);
+			}
+			clearInterval(waiting);
+			require("fs").writeFileSync("left", "here");
+			process.on("exit", (code) => console.log("the end", code));
+			if (process.argv[2] === "killed") process.kill(process.pid, "SIGTERM");
+			else process.exitCode = 6;
+		})();
+	END
+	least=10
+	same node "$PWD/guest.js"
+	[ "$(tail -n 2 bare.out)" = $'the end 6\nstatus 6' ]
+	[ -n "$(grep '^left' bare.files)" ]
+	same node "$PWD/guest.js" killed
+	[ "$(tail -n 1 bare.out)" = "status 143" ]
 }
 
 @test "the loader and the C library as programs" {

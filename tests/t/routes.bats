@@ -97,17 +97,28 @@ limited() {
 }
 
 @test "RUNPATH of the library that opens another" {
-	mkdir -p lib/sub
+	mkdir -p lib/sub sub
 	echo 'int two(void) { return 42; }' >two.c
-	printf '#include <dlfcn.h>\nint one(void) { void *h = dlopen("libtwo.so", 2);
-		return h ? ((int (*)(void))dlsym(h, "two"))() : 1; }' >one.c
+	printf '#include <dlfcn.h>\n#include <stdio.h>\nint one(void) { void *h = dlopen("libtwo.so", 2), *t = h ? dlsym(h, "two") : 0;
+		if (!t) puts(dlerror()); return t ? ((int (*)(void))t)() : 1; }' >one.c
 	printf 'int one(void); int main(void) { return one(); }' >p.c
 	$CC -shared -fPIC -o lib/sub/libtwo.so two.c
-	$CC -shared -fPIC -o lib/libone.so one.c -Wl,-rpath,'$ORIGIN/sub' -Wl,--enable-new-dtags -ldl
-	$CC -o p p.c -Llib -lone -Wl,-rpath,"$PWD/lib"
-	status=0
-	LD_PRELOAD=$shim ./p || status=$?
-	[ $status -eq 42 ]
+	for level in O0 O2; do
+		for tags in enable disable; do
+			for place in '$ORIGIN/sub' '$ORIGIN/nowhere'; do
+				$CC -$level -shared -fPIC -o lib/libone.so one.c -Wl,-rpath,"$place" -Wl,--$tags-new-dtags -ldl
+				readelf -d lib/libone.so | grep -q "$([ $tags = enable ] && echo RUNPATH || echo RPATH)"
+				$CC -$level -o p p.c -Llib -lone -Wl,-rpath,"$PWD/lib"
+				status=0
+				./p >bare || status=$?
+				[ $status -eq $([ "$place" = '$ORIGIN/sub' ] && echo 42 || echo 1) ]
+				with=0
+				LD_PRELOAD=$shim ./p >with || with=$?
+				[ $with -eq $status ]
+				diff bare with
+			done
+		done
+	done
 }
 
 @test "names that look like the driver's" {

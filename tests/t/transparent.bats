@@ -19,11 +19,15 @@ setup_file() {
 		$CC -O0 -fPIC -shared -D_GNU_SOURCE -DGLIBC="\"$version\"" -o "$built/$name.so" \
 			"$TOP/tests/apps/plugins/$name.c" -ldl
 	done
-	for name in address thread; do
-		gcc -fsanitize=$name -g -O1 -D_GNU_SOURCE -DGLIBC="\"$version\"" -rdynamic -o "$built/gcc-$name" \
-			"$TOP/tests/apps/plugins/who.c" -ldl -lpthread
-		clang -fsanitize=$name -g -O1 -D_GNU_SOURCE -DGLIBC="\"$version\"" -rdynamic \
-			-o "$built/clang-$name" "$TOP/tests/apps/plugins/who.c" -ldl -lpthread
+	for level in O0 O2; do
+		$CC -$level -finstrument-functions -D_GNU_SOURCE -DGLIBC="\"$version\"" -rdynamic \
+			-o "$built/who-cyg-$level" "$TOP/tests/apps/plugins/who.c" -ldl -lpthread
+		for name in address thread; do
+			for compiler in gcc clang; do
+				$compiler -fsanitize=$name -g -$level -D_GNU_SOURCE -DGLIBC="\"$version\"" -rdynamic \
+					-o "$built/$compiler-$name-$level" "$TOP/tests/apps/plugins/who.c" -ldl -lpthread
+			done
+		done
 	done
 }
 
@@ -74,31 +78,46 @@ everybody() { # PRELOAD
 	everybody "$(preload libtcmalloc_minimal.so.4)"
 }
 
+lttngs=(libc-wrapper pthread-wrapper dl fork fd cyg-profile cyg-profile-fast)
+
 @test "with lttng's own preloads" {
 	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
 	export LTTNG_HOME=$PWD LTTNG_UST_REGISTER_TIMEOUT=0
-	for library in libc-wrapper pthread-wrapper dl fork fd; do
-		asks 500 "$(preload liblttng-ust-$library.so.1)" "$built/who-O0" "$built/asker-O2.so"
+	for library in "${lttngs[@]}"; do
+		everybody "$(preload liblttng-ust-$library.so.1)"
+	done
+	# Those are called by programs that tell them of each function.
+	for library in cyg-profile cyg-profile-fast; do
+		for level in O0 O2; do
+			nm -D "$built/who-cyg-$level" | grep -q ' U __cyg_profile_func_enter'
+			asks 500 "$(preload liblttng-ust-$library.so.1)" "$built/who-cyg-$level" "$built/asker-O0.so" "$built/asker-O2.so"
+		done
 	done
 	asks 200 "$(preload liblttng-ust-libc-wrapper.so.1):$(preload liblttng-ust-dl.so.1)" "$built/linked"
 }
 
 @test "with others that override dlsym or shadow libc" {
-	asks 200 "$built/shadow.so" "$built/linked"
-	asks 500 "$built/shadow.so" "$built/who-O2" "$built/asker-O0.so"
+	everybody "$built/shadow.so"
 	# It is a C wrapper, so it changes answers; with us behind or before it they are its own.
 	asks 200 "$built/overrider.so" "$built/linked"
 }
 
 @test "in programs built with AddressSanitizer and ThreadSanitizer" {
 	for name in address thread; do
-		asks 500 "" "$built/clang-$name" "$built/asker-O0.so"
-		asks 500 "$(gcc -print-file-name=lib${name:0:1}san.so)" "$built/gcc-$name" "$built/asker-O2.so"
+		for level in O0 O2; do
+			for asker in O0 O2; do
+				asks 300 "" "$built/clang-$name-$level" "$built/asker-$asker.so"
+				asks 300 "$(gcc -print-file-name=lib${name:0:1}san.so)" "$built/gcc-$name-$level" \
+					"$built/asker-$asker.so"
+			done
+		done
 	done
 }
 
 @test "under Valgrind, without a complaint" {
-	asks 500 "" valgrind -q --error-exitcode=9 "$built/who-O0" "$built/asker-O2.so"
+	for level in O0 O2; do
+		asks 500 "" valgrind -q --error-exitcode=9 "$built/who-$level" "$built/asker-O0.so" "$built/asker-O2.so"
+	done
 	asks 0 "" valgrind -q --error-exitcode=9 true
 }
 
@@ -153,7 +172,7 @@ driven() {
 	export LTTNG_HOME=$PWD LTTNG_UST_REGISTER_TIMEOUT=0
 	local others=("$(preload libjemalloc.so.2)" "$(preload libtcmalloc_minimal.so.4)" "$built/shadow.so"
 		"$built/overrider.so")
-	[ ! -e "$B/libcuward-lttng.so" ] || for library in libc-wrapper pthread-wrapper dl fork; do
+	[ ! -e "$B/libcuward-lttng.so" ] || for library in "${lttngs[@]}"; do
 		others+=("$(preload liblttng-ust-$library.so.1)")
 	done
 	for library in "${others[@]}"; do
