@@ -264,7 +264,8 @@ static void set_bytes(struct ledger_record *record, uint64_t bytes, uint64_t res
 		struct guest_device *device = &guest.devices[record->device];
 
 		quota_give_back(device->word, reserved - more);
-		raise_to(&device->ledger->peak_bytes, quota_used(device->word));
+		if (more > 0) /* what is taken for a call under way is no peak: it may fail */
+			raise_to(&device->ledger->peak_bytes, quota_used(device->word));
 	}
 	grant_note_kind_peak(record->kind);
 }

@@ -120,6 +120,13 @@ static uint32_t exec_record(CUgraphExec exec)
 		(uint64_t)exec)) : LEDGER_NO_RECORD;
 }
 
+static void declared(struct declared *sum, CUgraph graph)
+{
+	sum->bytes = sum->allocs = sum->frees = 0;
+	sum->device = -1;
+	walk(sum, graph, 0);
+}
+
 /* The allocation of the graph at this address, NODES_MAX if it has none. */
 static unsigned alloc_at(const struct declared *sum, CUdeviceptr address)
 {
@@ -152,16 +159,17 @@ static uint64_t kept(const struct declared *sum, bool *frees_others)
 
 void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free)
 {
-	uint32_t number = graph_memory_possible() ? exec_record(exec) : LEDGER_NO_RECORD;
+	uint32_t number = exec_record(exec);
 	struct ledger_record *record;
 	struct declared sum;
 	bool frees_others;
 
 	if (number == LEDGER_NO_RECORD)
 		return;
-	sum.bytes = sum.allocs = sum.frees = 0;
-	sum.device = -1;
-	walk(&sum, graph, 0);
+	/* Also where no node was seen to allocate: a newer driver may have calls for it. */
+	declared(&sum, graph);
+	if (sum.bytes && !graph_memory_possible())
+		graph_memory_made();
 	record = ledger_record(number);
 	__atomic_store_n(&record->bytes, sum.bytes, __ATOMIC_RELAXED);
 	record->device = sum.device >= 0 ? sum.device : UINT8_MAX;
@@ -323,32 +331,16 @@ static void undo(const struct graph_use *use, uint32_t last)
 		look(last, use);
 }
 
-CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec)
+/* DEVICE: index of the only one, another number if there are several. */
+static CUresult open_all(struct graph_use *use, uint32_t device)
 {
-	const struct ledger_record *record;
 	CUresult result = CUDA_SUCCESS;
 
-	*use = (struct graph_use){ .exec = exec, .record = exec_record(exec) };
-	if (!graph_memory_possible() || use->record == LEDGER_NO_RECORD)
-		return CUDA_SUCCESS;
-	record = ledger_record(use->record);
-	if (record->mappings & EXEC_FREES_OTHERS)
-		graph_memory_freed();
-	use->frees = frees_now();
-	use->bytes = record->bytes;
-	if (use->bytes == 0) {
-		use->record = LEDGER_NO_RECORD;
-		return CUDA_SUCCESS;
-	}
-	/* Its own memory of the last launch is given up first, unless others freed some since. */
-	if ((record->mappings & EXEC_HOLDS) == EXEC_HOLDS &&
-	    __atomic_load_n(&record->context, __ATOMIC_RELAXED) == use->frees)
-		use->own = record->refs * BLOCK;
 	/* On several devices: which needs how much is not kept; none may lack room for all. */
 	use->end = guest.device_count;
-	if (record->device < guest.device_count) {
-		use->first = record->device;
-		use->end = use->first + 1;
+	if (device < guest.device_count) {
+		use->first = device;
+		use->end = device + 1;
 	} else {
 		use->own = 0;
 	}
@@ -360,9 +352,41 @@ CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec)
 	return result;
 }
 
+CUresult graph_memory_open_new(struct graph_use *use, CUgraph graph)
+{
+	struct declared sum;
+
+	declared(&sum, graph);
+	if (sum.bytes && !graph_memory_possible())
+		graph_memory_made();
+	*use = (struct graph_use){ .record = LEDGER_NO_RECORD, .bytes = sum.bytes, .frees = frees_now() };
+	return use->bytes ? open_all(use, sum.device) : CUDA_SUCCESS;
+}
+
+CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec)
+{
+	const struct ledger_record *record;
+
+	*use = (struct graph_use){ .exec = exec, .record = exec_record(exec) };
+	if (!graph_memory_possible() || use->record == LEDGER_NO_RECORD)
+		return CUDA_SUCCESS;
+	record = ledger_record(use->record);
+	if (record->mappings & EXEC_FREES_OTHERS)
+		graph_memory_freed();
+	use->frees = frees_now();
+	use->bytes = record->bytes;
+	if (use->bytes == 0)
+		return CUDA_SUCCESS;
+	/* Its own memory of the last launch is given up first, unless others freed some since. */
+	if ((record->mappings & EXEC_HOLDS) == EXEC_HOLDS &&
+	    __atomic_load_n(&record->context, __ATOMIC_RELAXED) == use->frees)
+		use->own = record->refs * BLOCK;
+	return open_all(use, record->device);
+}
+
 CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool launched)
 {
-	if (use->record == LEDGER_NO_RECORD)
+	if (use->bytes == 0)
 		return result;
 	/* Another thread may have destroyed it meanwhile. */
 	if (launched && result == CUDA_SUCCESS && exec_record(use->exec) == use->record) {

@@ -29,11 +29,13 @@ struct graph_use {
 	uint64_t own;   /* ... after it gave up these of its last launch */
 	uint64_t frees; /* of graph memory, before it */
 	uint32_t first, end; /* devices */
-	uint32_t record; /* of the exec; LEDGER_NO_RECORD: allocates nothing */
+	uint32_t record; /* of the exec, if it is there yet */
 };
 
 /* It is about to be launched or uploaded. Not CUDA_SUCCESS: refused; do not call the driver. */
 CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec);
+/* An executable graph is about to be made of this one, and uploaded at once. */
+CUresult graph_memory_open_new(struct graph_use *use, CUgraph graph);
 CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool launched);
 
 /* Has any graph of this process memory of its own? */

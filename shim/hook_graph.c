@@ -52,28 +52,52 @@ ADD_NODE(cuGraphAddNode_v3)
 
 /* ---- executable graphs ---- */
 
+static void instantiated(CUgraphExec exec, CUgraph graph, uint64_t flags)
+{
+	CUcontext context;
+	int device = guest_current_device(guest_thread(), &context);
+
+	grant_object_created(OBJECT_GRAPH_EXEC, (uint64_t)exec, device, NULL);
+	graph_memory_instantiated(exec, graph, flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+}
+
 #define INSTANTIATE(name, flags) \
 	CUresult on_##name PARAMS_##name \
 	{ \
 		uint64_t cw_began_ns = traced_begin(); \
 		CUresult cw_result = real.name ARGS_##name; \
 \
-		if (cw_result == CUDA_SUCCESS) { \
-			CUcontext cw_context; \
-\
-			grant_object_created(OBJECT_GRAPH_EXEC, (uint64_t)*phGraphExec, \
-				guest_current_device(guest_thread(), &cw_context), NULL); \
-			graph_memory_instantiated(*phGraphExec, hGraph, \
-				(flags) & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH); \
-		} \
+		if (cw_result == CUDA_SUCCESS) \
+			instantiated(*phGraphExec, hGraph, flags); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 
 INSTANTIATE(cuGraphInstantiate, 0)
 INSTANTIATE(cuGraphInstantiate_v2, 0)
 INSTANTIATE(cuGraphInstantiateWithFlags, flags)
-INSTANTIATE(cuGraphInstantiateWithParams, instantiateParams->flags)
-INSTANTIATE(cuGraphInstantiateWithParams_ptsz, instantiateParams->flags)
+
+/* It may be uploaded at once, which takes the memory that its first launch would. */
+#define INSTANTIATE_AND_UPLOAD(name) \
+	CUresult on_##name PARAMS_##name \
+	{ \
+		uint64_t cw_began_ns = traced_begin(); \
+		bool cw_uploads = instantiateParams && \
+			instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD; \
+		struct graph_use cw_use; \
+		CUresult cw_result = cw_uploads ? graph_memory_open_new(&cw_use, hGraph) : CUDA_SUCCESS; \
+\
+		if (cw_result != CUDA_SUCCESS) \
+			return traced_end(CALL_##name, cw_result, cw_began_ns); \
+		cw_result = real.name ARGS_##name; \
+		if (cw_uploads) \
+			graph_memory_close(&cw_use, cw_result, false); \
+		if (cw_result == CUDA_SUCCESS) \
+			instantiated(*phGraphExec, hGraph, instantiateParams->flags); \
+		return traced_end(CALL_##name, cw_result, cw_began_ns); \
+	}
+
+INSTANTIATE_AND_UPLOAD(cuGraphInstantiateWithParams)
+INSTANTIATE_AND_UPLOAD(cuGraphInstantiateWithParams_ptsz)
 
 CUresult on_cuGraphExecDestroy(CUgraphExec hGraphExec)
 {

@@ -114,6 +114,8 @@ static void instantiate(const struct step *s)
 		result = CALL(cuGraphInstantiateWithFlags, &exec, graph, params.flags);
 		break;
 	default:
+		params.flags |= s->c >> 30 ? 0 : CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+		params.hUploadStream = any_stream(s->c >> 8);
 		result = CALL_TWIN(cuGraphInstantiateWithParams, s->c & 1, &exec, graph, &params);
 	}
 	if (result == CUDA_SUCCESS)

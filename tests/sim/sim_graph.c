@@ -260,13 +260,30 @@ CUresult sim_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
 	return sim_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
+CUresult sim_cuGraphUpload(CUgraphExec hGraph, CUstream hStream)
+{
+	struct exec *exec = object_get(KIND_exec, hGraph);
+	struct stream *stream;
+	CUresult result = exec ? stream_of(hStream, &stream) : CUDA_ERROR_INVALID_VALUE;
+
+	return result == CUDA_SUCCESS ? graph_memory_upload(exec) : result;
+}
+
 CUresult sim_cuGraphInstantiateWithParams(
 	CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	CUresult result = instantiateParams
-				  ? instantiate(phGraphExec, hGraph, instantiateParams->flags)
+	CUgraphExec made;
+	CUresult result = instantiateParams && phGraphExec
+				  ? instantiate(&made, hGraph, instantiateParams->flags)
 				  : CUDA_ERROR_INVALID_VALUE;
 
+	if (result == CUDA_SUCCESS && instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) {
+		result = sim_cuGraphUpload(made, instantiateParams->hUploadStream);
+		if (result != CUDA_SUCCESS)
+			sim_cuGraphExecDestroy(made);
+	}
+	if (result == CUDA_SUCCESS)
+		*phGraphExec = made;
 	if (instantiateParams) {
 		instantiateParams->hErrNode_out = NULL;
 		instantiateParams->result_out = result == CUDA_SUCCESS
@@ -381,12 +398,4 @@ CUresult sim_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream)
 	graph_memory_after(exec);
 	count_one(&usage_process()->graph_launches);
 	return result;
-}
-
-CUresult sim_cuGraphUpload(CUgraphExec hGraph, CUstream hStream)
-{
-	struct exec *exec = object_get(KIND_exec, hGraph);
-	struct stream *stream;
-
-	return exec ? stream_of(hStream, &stream) : CUDA_ERROR_INVALID_VALUE;
 }

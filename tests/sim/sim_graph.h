@@ -116,6 +116,7 @@ CUresult batch_run(struct stream *stream, const CUstreamBatchMemOpParams *ops, u
 /* Give an allocation node its address; the memory comes with the launch. */
 CUresult graph_reserve(struct node *node, struct device *device, CUdeviceptr *address);
 CUresult graph_memory_before(struct exec *exec);
+CUresult graph_memory_upload(struct exec *exec);
 void graph_memory_after(struct exec *exec);
 /* Free from outside what a launch allocated and no node frees. */
 CUresult graph_memory_free(CUdeviceptr address);

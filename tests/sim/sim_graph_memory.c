@@ -98,6 +98,53 @@ CUresult graph_memory_before(struct exec *exec)
 	return result;
 }
 
+/* How much of this device those nodes want that hold nothing yet. */
+static uint64_t missing(const struct exec *exec, const struct device *device)
+{
+	uint64_t sum = 0;
+	struct node *node;
+
+	for (EACH_NODE(node, exec))
+		if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && !node->live && node->device == device)
+			sum += physical(node);
+	return sum;
+}
+
+static bool back(struct exec *exec, struct device *device)
+{
+	uint64_t want = pools[device->index].used + missing(exec, device), more;
+	bool fits = true;
+
+	if (want <= pools[device->index].reserved)
+		return true;
+	more = want - pools[device->index].reserved;
+	pthread_mutex_lock(&device->lock);
+	fits = device_take(device, more);
+	if (fits)
+		usage_graph_reserved(device, (int64_t)more);
+	pthread_mutex_unlock(&device->lock);
+	if (!fits)
+		return false;
+	pools[device->index].reserved += more;
+	pools[device->index].reserved_high =
+		larger(pools[device->index].reserved_high, pools[device->index].reserved);
+	return true;
+}
+
+/* An upload finds the memory for a launch; nobody uses it before that. */
+CUresult graph_memory_upload(struct exec *exec)
+{
+	CUresult result = CUDA_SUCCESS;
+	int i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < device_count && result == CUDA_SUCCESS; i++)
+		if (missing(exec, &devices[i]) && !back(exec, &devices[i]))
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
 static bool free_address(struct exec *exec, CUdeviceptr address)
 {
 	struct node *node;

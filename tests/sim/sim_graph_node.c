@@ -222,6 +222,13 @@ CUresult sim_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 		phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
 }
 
+#ifdef PARAMS_cuGraphAddNode_v3
+CUresult sim_cuGraphAddNode_v3 PARAMS_cuGraphAddNode_v3
+{
+	return sim_cuGraphAddNode_v2 ARGS_cuGraphAddNode_v3;
+}
+#endif
+
 CUresult sim_cuGraphDestroyNode(CUgraphNode hNode)
 {
 	struct node *node = object_get(KIND_node, hNode);

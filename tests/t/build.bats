@@ -171,12 +171,12 @@ with_headers() {
 	[ "$(grep -c '^	X(' build/gen/driver_calls.h)" -ge 634 ]
 	# Every call there is then gets its limit, its count and its way out; `make check-newest` runs all the rest.
 	built tool build/sim/truth build/model/hooked build/model/faults \
-		build/apps/{families,host,lookups,lookups_linked,play,quota,threads,two_drivers,versions} \
+		build/apps/{families,graphs,handles,host,lookups,lookups_linked,play,quota,threads,two_drivers,versions} \
 		WITH_LTTNG=0 CFLAGS=-O0 CUDA_HOME="$headers" >words
 	(
 		export CUDA_HOME=$headers TOP=$PWD B=$PWD/build
 		unset "${!BATS_@}"
-		tests/run.sh tests/t/{matrix,routes,families,quota}.bats || exit
+		tests/run.sh tests/t/{matrix,routes,families,graphs,quota}.bats || exit
 		bats --tap --filter 'five codes: unchanged|an older driver lacks' tests/t/model.bats
 	) >said 2>&1 </dev/null || { cat said; false; }
 	cat said
