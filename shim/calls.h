@@ -21,6 +21,12 @@ static inline bool call_jumps(enum call call)
 		call == CALL_cuLaunchCooperativeKernel || call == CALL_cuLaunchCooperativeKernel_ptsz;
 }
 
+/* Launches that are called on: no mark says that a thread is in one (entry.c). */
+static inline bool call_unmarked(enum call call)
+{
+	return call == CALL_cuLaunchKernelEx || call == CALL_cuLaunchKernelEx_ptsz;
+}
+
 /* The call of this exact exported name, -1 for any other text. */
 int call_number(const char *name);
 

@@ -41,6 +41,11 @@
 #define NOTER_OF(...) NOTER_OF_THESE(__VA_ARGS__)
 #define NOTER_OF_THESE(row, noter, ...) noter
 
+/* Whoever asks why nothing happens sees in which call a thread is, whether it waits or works there. */
+#define NOTE_IN(call, value) \
+	if (!call_unmarked(call)) \
+		__atomic_store_n(&cw_thread->counts->in_call, value, __ATOMIC_RELAXED)
+
 /* The names in the bodies carry a prefix: parameters of driver calls are called anything. */
 
 /* A call that is jumped to leaves nothing behind: it may be the last before a fork. True: traced. */
@@ -91,8 +96,10 @@ DRIVER_CALLS(X)
 		cw_thread->frame = __builtin_frame_address(0); \
 		cw_thread->call = THREAD_CALL(CALL_##name); \
 		cw_thread->counts->calls[CALL_##name].count++; \
+		NOTE_IN(CALL_##name, CALL_##name + 1u); \
 		NOTER(name) args; \
 		cw_result = on_##name args; \
+		NOTE_IN(CALL_##name, 0u); \
 		cw_thread->call = thread_idle(); \
 		if (unlikely(cw_result != CUDA_SUCCESS)) \
 			cw_thread->counts->calls[CALL_##name].errors++; \

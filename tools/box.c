@@ -10,6 +10,7 @@
 
 #include "need.h"
 #include "outer_pid.h"
+#include "proc_state.h"
 #include "user_name.h"
 
 static uint64_t clock_ns(clockid_t clock)
@@ -126,6 +127,7 @@ static void add_hold(struct box *box, struct box_process *process, uint32_t word
 static void add_process(struct box *box, const struct slots_file *file, const struct slots_entry *entry)
 {
 	struct box_process *process;
+	struct proc_state proc;
 
 	box->processes = need(reallocarray(box->processes, box->count + 1, sizeof(*box->processes)));
 	process = &box->processes[box->count++];
@@ -136,6 +138,8 @@ static void add_process(struct box *box, const struct slots_file *file, const st
 	process->pid = entry->owner == OWNER_DEAD ? 0 : outer_pid(process->who);
 	if (entry->owner == OWNER_DEAD && process->who->pid_ns == ledger_own_pid_ns())
 		process->pid = (pid_t)process->who->pid;
+	process->stopped = process->pid && entry->owner != OWNER_DEAD &&
+		proc_state(process->pid, &proc) && proc.stopped;
 	process->peeked = entry->owner != OWNER_DEAD && ledger_peek(&process->peek, file, entry);
 	process->sync_ns = since(box->now_ns, process->peek.sync_since_ns);
 	process->waiting_ns = since(clock_ns(CLOCK_MONOTONIC), entry->slot.waiting_since_ns);
@@ -220,24 +224,33 @@ void box_open(struct box *box, bool dead)
 	cap_sums(box);
 }
 
+static void look_for_calls(struct box_process *process, const struct ledger_peek *before, uint64_t ns)
+{
+	process->in_call = process->sync_ns ? 0 : ledger_peek_in_call(before, &process->peek);
+	process->in_call_ns = process->in_call ? ns : 0;
+}
+
 void box_look(struct box *box)
 {
+	static struct ledger_peek before;
+	uint64_t opened_ns = box->now_ns;
+
 	box->now_ns = clock_ns(CLOCK_REALTIME);
 	for (size_t i = 0; i < box->count; i++) {
 		struct box_process *process = &box->processes[i];
-		uint64_t before = process->peek.calls, thread_before = process->peek.sync_calls;
-		uint64_t since_before = process->peek.sync_since_ns;
 
+		before = process->peek;
 		if (!process->peeked || !ledger_peek_again(&process->peek, process->file, process->entry))
 			continue;
-		process->calls = process->peek.calls > before ? process->peek.calls - before : 0;
+		process->calls = process->peek.calls > before.calls ? process->peek.calls - before.calls : 0;
 		process->busy = process->calls > 0;
 		if (process->busy)
 			process->activity_ns = box->now_ns;
 		/* A thread that was led out of a wait by a signal goes on, and its mark stays. */
-		process->sync_ns = since_before == process->peek.sync_since_ns &&
-			thread_before == process->peek.sync_calls ?
+		process->sync_ns = before.sync_since_ns == process->peek.sync_since_ns &&
+			before.sync_calls == process->peek.sync_calls ?
 			since(box->now_ns, process->peek.sync_since_ns) : 0;
+		look_for_calls(process, &before, since(box->now_ns, opened_ns));
 	}
 }
 

@@ -13,10 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "need.h"
-
-/* Of a process with more threads than this, what it does now is not told: it would take too long. */
-#define THREADS_MAX 256u
 
 bool ledger_peek_path(char *path, size_t bytes, const struct slots_file *file,
 	const struct slots_entry *entry)
@@ -62,6 +60,7 @@ static bool read_all(int fd, void *to, size_t bytes, off_t offset)
 
 static void read_thread(struct ledger_peek *peek, const struct ledger_thread *thread)
 {
+	uint32_t number = peek->thread_count++;
 	uint64_t calls = 0;
 
 	for (unsigned i = 0; i < LEDGER_CALLS_MAX; i++) {
@@ -69,6 +68,8 @@ static void read_thread(struct ledger_peek *peek, const struct ledger_thread *th
 		peek->by_call[i] = slots_add(peek->by_call[i], thread->calls[i].count);
 	}
 	peek->calls = slots_add(peek->calls, calls);
+	peek->threads[number].calls = calls;
+	peek->threads[number].in_call = thread->in_call;
 	if (thread->sync_since_ns && (!peek->sync_since_ns || thread->sync_since_ns < peek->sync_since_ns)) {
 		peek->sync_since_ns = thread->sync_since_ns;
 		peek->sync_call = thread->sync_call;
@@ -84,7 +85,7 @@ static bool read_threads(struct ledger_peek *peek, int fd, uint32_t count)
 {
 	static struct ledger_thread thread;
 
-	peek->calls = peek->sync_since_ns = 0;
+	peek->calls = peek->sync_since_ns = peek->thread_count = 0;
 	memset(peek->by_call, 0, sizeof(peek->by_call));
 	for (uint32_t i = 0; i < count; i++) {
 		if (!read_all(fd, &thread, sizeof(thread),
@@ -115,7 +116,7 @@ bool ledger_peek(struct ledger_peek *peek, const struct slots_file *file,
 		return false;
 	peek->header = need_zeroed(1, sizeof(*peek->header));
 	if (read_all(fd, peek->header, sizeof(*peek->header), 0) && is_of(peek->header, entry) &&
-		peek->header->thread_count <= THREADS_MAX)
+		peek->header->thread_count <= PEEK_THREADS_MAX)
 		fine = read_threads(peek, fd, peek->header->thread_count);
 	if (peek->header->device_count > SLOT_DEVICES)
 		peek->header->device_count = SLOT_DEVICES;
@@ -132,7 +133,7 @@ bool ledger_peek_again(struct ledger_peek *peek, const struct slots_file *file,
 	uint32_t count = 0;
 	int fd = open_ledger(file, entry);
 	bool fine = fd >= 0 && read_all(fd, &count, sizeof(count),
-		offsetof(struct ledger_header, thread_count)) && count <= THREADS_MAX &&
+		offsetof(struct ledger_header, thread_count)) && count <= PEEK_THREADS_MAX &&
 		read_threads(&now, fd, count);
 
 	if (fd >= 0)
@@ -140,6 +141,35 @@ bool ledger_peek_again(struct ledger_peek *peek, const struct slots_file *file,
 	if (fine)
 		*peek = now;
 	return fine;
+}
+
+bool ledger_peek_works(unsigned call)
+{
+	static const char *const words[] = { "Init", "Load", "Link", "Create", "Retain", "Instantiate" };
+	const char *name = call_name(call);
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(name, words[i]))
+			return true;
+	return false;
+}
+
+/* A thread's number is its own for as long as its process lives. */
+unsigned ledger_peek_in_call(const struct ledger_peek *before, const struct ledger_peek *now)
+{
+	unsigned works = 0;
+
+	for (uint32_t i = 0; i < before->thread_count && i < now->thread_count; i++) {
+		uint32_t in_call = now->threads[i].in_call;
+
+		if (!in_call || in_call != before->threads[i].in_call ||
+			now->threads[i].calls != before->threads[i].calls)
+			continue;
+		if (!ledger_peek_works(in_call - 1))
+			return in_call;
+		works = in_call;
+	}
+	return works;
 }
 
 void ledger_peek_free(struct ledger_peek *peek)

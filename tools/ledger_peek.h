@@ -8,6 +8,9 @@
 
 #include "slots_read.h"
 
+/* Of a process with more threads than this, what it does now is not told: it would take too long. */
+#define PEEK_THREADS_MAX 256u
+
 struct ledger_peek {
 	uint64_t calls;         /* CUDA calls so far */
 	uint64_t sync_since_ns; /* CLOCK_REALTIME: so long some thread waits for the GPU, 0 none does */
@@ -15,6 +18,11 @@ struct ledger_peek {
 	uint64_t sync_calls;    /* that thread's calls so far */
 	char kernel[96];        /* that it launched last; "" none, or its name is not known */
 	uint64_t by_call[LEDGER_CALLS_MAX]; /* calls so far, each by itself */
+	uint32_t thread_count;
+	struct {
+		uint64_t calls;   /* so far */
+		uint32_t in_call; /* + 1; 0 none that is known */
+	} threads[PEEK_THREADS_MAX];
 	struct ledger_header *header; /* a copy, for ledger_peek_free() */
 };
 
@@ -24,6 +32,12 @@ bool ledger_peek(struct ledger_peek *peek, const struct slots_file *file,
 /* The same once more, without the header. */
 bool ledger_peek_again(struct ledger_peek *peek, const struct slots_file *file,
 	const struct slots_entry *entry);
+/*
+ * The call that some thread was in all the time from one look to the other, + 1; 0 none. One in which
+ * it may wait for the GPU before one in which it works (compiles, loads, makes ready).
+ */
+unsigned ledger_peek_in_call(const struct ledger_peek *before, const struct ledger_peek *now);
+bool ledger_peek_works(unsigned call);
 void ledger_peek_free(struct ledger_peek *peek);
 
 /* Where it lies. False: its name is none of ours. */

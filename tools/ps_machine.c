@@ -94,6 +94,8 @@ static json_t *waiting_of(const struct box *box, const struct box_process *proce
 
 static json_t *sync_of(const struct box_process *process)
 {
+	if (process->in_call)
+		return json_pack("{s:s, s:n, s:n}", "call", call_name(process->in_call - 1), "for_ns", "kernel");
 	return !process->sync_ns ? json_null() : json_pack("{s:s, s:o, s:o}", "call",
 		call_name(process->peek.sync_call), "for_ns", ps_bytes(process->sync_ns), "kernel",
 		process->peek.kernel[0] ? ps_text(process->peek.kernel) : json_null());
@@ -103,11 +105,11 @@ json_t *ps_process(const struct box *box, const struct box_process *process)
 {
 	const struct process_identity *who = process->who;
 
-	return json_pack("{s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+	return json_pack("{s:I, s:I, s:o, s:I, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"pid", (json_int_t)who->pid, "pid_ns", (json_int_t)who->pid_ns,
 		"outer_pid", process->pid ? json_integer(process->pid) : json_null(),
 		"uid", (json_int_t)process->uid, "user", ps_text(process->user),
-		"state", states[process->owner], "command", ps_text(who->command),
+		"state", states[process->owner], "stopped", process->stopped, "command", ps_text(who->command),
 		"job", ps_text(who->job), "labels", ps_text(who->labels),
 		"start_time", ps_time(who->start_realtime_ns),
 		"last_activity", ps_time(process->activity_ns), "waiting", waiting_of(box, process),

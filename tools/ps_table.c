@@ -47,12 +47,16 @@ const char *ps_waits(const struct box *box, const struct box_process *process)
 	text[0] = '\0';
 	if (process->owner == OWNER_DEAD)
 		snprintf(text, sizeof(text), "dead");
+	else if (process->stopped)
+		snprintf(text, sizeof(text), "stopped");
 	else if (process->waiting_ns)
 		snprintf(text, sizeof(text), "for %s, %s", format_bytes(process->entry->slot.waiting_bytes),
 			format_ns(process->waiting_ns));
 	else if (process->sync_ns)
 		snprintf(text, sizeof(text), "in %s, %s", call_name(process->peek.sync_call),
 			format_ns(process->sync_ns));
+	else if (process->in_call)
+		snprintf(text, sizeof(text), "in %s", call_name(process->in_call - 1));
 	else if (process->owner == OWNER_UNKNOWN)
 		snprintf(text, sizeof(text), "unknown");
 	return text;

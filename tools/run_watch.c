@@ -40,6 +40,7 @@ struct watched {
 	uint64_t since_ns;  /* CLOCK_REALTIME, of the last change */
 	uint64_t quiet_ns[WATCH_COUNT]; /* so long it is as --stall, as --idle means it */
 	bool told[WATCH_COUNT];
+	unsigned in_call; /* a thread was in it at the last two looks, + 1; 0: none, or one with a time */
 	unsigned call; /* most of the last change */
 	int pidfd;     /* it was sent SIGTERM; 0 it was not */
 	uint64_t kill_ns; /* CLOCK_MONOTONIC: then SIGKILL follows */
@@ -215,7 +216,10 @@ static void find(struct run *run, enum run_watch_for what, struct watched *one, 
 		.held_bytes = held(slot), .call = one->call,
 	};
 
-	if (what == WATCH_STALL) {
+	if (what == WATCH_STALL && one->in_call) {
+		found.call = one->in_call - 1;
+		found.since_ns = run_now_ns() - found.for_ns;
+	} else if (what == WATCH_STALL) {
 		found.call = one->last.sync_call;
 		found.since_ns = one->last.sync_since_ns;
 		memcpy(found.kernel, one->last.kernel, sizeof(found.kernel));
@@ -258,10 +262,16 @@ static void compare(struct watched *one, const struct ledger_peek *now, const st
 {
 	const struct ledger_peek *last = &one->last;
 	bool calm = slot->activity_ns == one->activity_ns;
-
-	same[WATCH_STALL] = calm && now->sync_since_ns && now->sync_since_ns == last->sync_since_ns &&
+	bool waits = now->sync_since_ns && now->sync_since_ns == last->sync_since_ns &&
 		now->sync_calls == last->sync_calls;
-	same[WATCH_IDLE] = calm && !now->sync_since_ns && now->calls == last->calls && held(slot);
+	unsigned in_call = waits || !calm ? 0 : ledger_peek_in_call(last, now);
+
+	if (in_call && (in_call != one->in_call || ledger_peek_works(in_call - 1)))
+		one->quiet_ns[WATCH_STALL] = 0;
+	one->in_call = in_call;
+	same[WATCH_STALL] = calm && (waits || (in_call && !ledger_peek_works(in_call - 1)));
+	same[WATCH_IDLE] = calm && !now->sync_since_ns && !in_call && now->calls == last->calls &&
+		held(slot);
 	if (now->calls != last->calls)
 		one->call = most_called(last, now);
 	if (!calm || now->calls != last->calls)

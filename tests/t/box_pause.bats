@@ -23,6 +23,10 @@ runs() { [ "$(state $1)" != T ]; }
 	touch go
 	"$cuward" ps --json >out
 	told "[.processes[] | select(.pid == $pid) | .devices[0].used_bytes]" "[$((4 * MiB))]"
+	told "[.processes[] | [.pid, .stopped]] | sort" "$(jq -nc "[[$pid, true], [$other, false]] | sort")"
+	"$cuward" ps | grep "^ *$pid " | grep -q ' stopped *play$'
+	"$cuward" top --batch -n 1 | grep "^ *$pid " | grep -q ' stopped *play$'
+	"$cuward" ps -o pid,waits | grep "^ *$other " | lacks stopped /dev/stdin
 	run "$cuward" pause $pid
 	[ "$status" -eq 0 ]
 	[ "$output" = "cuward: pause: $pid: it stands still already" ]

@@ -62,6 +62,33 @@ evidence() {
 	verdicts '["busy"]'
 }
 
+@test "in a call that does not return: not idle, and stuck after a while, whichever it is; one that works is not" {
+	local kind call
+	for pair in alloc:cuMemFree_v2 host:cuMemFreeHost vmm:cuMemRelease; do
+		kind=${pair%:*} call=${pair#*:}
+		CUWARD_SIM_CALL_DELAY_NS=$call=600000000000,*=0 holder init device 0 alloc 3M $kind 2M say held free 1
+		why 0 --for 0.3s --idle 0.1s
+		verdicts '["busy"]'
+		evidence busy "^a thread has been in $call for at least [0-9.]+ ms, since when is not known: .* --for 30.0 s would tell\$"
+		why 1 --for 0.8s --stuck 0.5s
+		verdicts '["stuck"]'
+		evidence stuck "^a thread has been in $call for at least [0-9.]+ m?s and made no other call"
+		"$cuward" ps | grep "^ *$pid " | grep -q " in $call *play$"
+		"$cuward" ps --json >out
+		told ".processes[] | select(.pid == $pid) | .synchronizing" "{\"call\":\"$call\",\"for_ns\":null,\"kernel\":null}"
+		kill -9 $pid
+	done
+	CUWARD_SIM_CALL_DELAY_NS=cuMemFree_v2=50000000,*=0 holder init device 0 say held churn 600000
+	why 0 --for 0.8s --stuck 0.5s
+	verdicts '["busy"]'
+	evidence busy 'CUDA calls in 800 ms$'
+	kill -9 $pid
+	CUWARD_SIM_CALL_DELAY_NS=cuModuleLoadData=600000000000,*=0 holder init device 0 alloc 3M say held launch k
+	why 0 --for 0.8s --stuck 0.5s --idle 0.1s
+	verdicts '["busy"]'
+	evidence busy '^a thread has been in cuModuleLoadData for at least [0-9.]+ m?s$'
+}
+
 @test "growing: allocating and never freeing; not churning, and not a program that has grown" {
 	holder init device 0 say held grow 600000
 	why 1 --for 1s
