@@ -22,14 +22,16 @@ static int current_device(void)
 	return guest_current_device(guest_thread(), &context);
 }
 
-static uint64_t room(const struct guest_device *device)
+/* Of what the driver has free. */
+static uint64_t room(const struct guest_device *device, uint64_t available)
 {
 	uint64_t used = quota_used(device->word);
 	uint64_t own = device->limit == BYTES_NONE ? BYTES_NONE :
 		used < device->limit ? device->limit - used : 0;
 
+	available = least(available, own);
 	return unlikely(device->grouped) ?
-		least(own, group_room(device->ledger->slot_device, &device->group)) : own;
+		least(available, group_room(device->ledger->slot_device, &device->group, available)) : available;
 }
 
 static uint64_t limit_of(const struct guest_device *device)
@@ -52,7 +54,7 @@ static uint64_t limit_of(const struct guest_device *device)
 			if (total) \
 				*total = least(*total, limit_of(cw_device)); \
 			if (free) \
-				*free = least(*free, room(cw_device)); \
+				*free = room(cw_device, *free); \
 		} \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}

@@ -118,6 +118,7 @@ bool peers_drop_dead(uint32_t self)
 	struct timespec clock;
 	uint64_t now;
 	bool dropped = false;
+	int saved = errno; /* the guest's: we are in the middle of a call of its */
 	int fd;
 
 	clock_gettime(CLOCK_MONOTONIC, &clock);
@@ -131,6 +132,7 @@ bool peers_drop_dead(uint32_t self)
 		dropped |= i != self && drop_if_dead(fd, i);
 	if (fd >= 0)
 		close(fd);
+	errno = saved;
 	return dropped;
 }
 

@@ -5,10 +5,10 @@
  *	init  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
  *	info TOTAL/FREE  launch KERNEL  launches MS  sync  copy  churn MS  grow MS
  *	sleep MS  sh COMMAND  chdir FOLDER  putenv NAME=VALUE  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
- *	fork ( ... )  wait  exec PROGRAM ARG...
+ *	fork ( ... )  wait  exec PROGRAM ARG...  stdin
  *
  * SIZE is bytes, or with K, M or G. free N frees the Nth allocation of this process, from 0.
- * `fork (` lets a child do what stands up to the `)`, after which the child ends like the others.
+ * stdin: do what lines there say, up to the end of it. `fork (` lets a child do what stands up to the `)`, after which the child ends like the others.
  * A CUDA call that fails ends the program with status 99, except after `refused`, which wants error
  * 2 (out of memory); so does `info` with other sizes than cuMemGetInfo tells. launches, churn and grow go on for so long: launching,
  * allocating and freeing, allocating alone. copy copies out of the first
@@ -202,6 +202,21 @@ static void info(const char *sizes)
 	exit(99);
 }
 
+/* Words of a line, as if they were arguments. */
+static void read_lines(void)
+{
+	char line[4096], *words[200], *rest;
+	int n;
+
+	while (fgets(line, sizeof(line), stdin)) {
+		rest = line;
+		for (n = 0; n < 199 && (words[n] = strtok_r(rest, " \n", &rest)); n++)
+			;
+		words[n] = NULL;
+		all(words);
+	}
+}
+
 static int plain(const char *word)
 {
 	uint64_t copied;
@@ -215,6 +230,8 @@ static int plain(const char *word)
 	else if (strcmp(word, "freeall") == 0)
 		for (int i = 0; i < count; i++)
 			give_back(i);
+	else if (strcmp(word, "stdin") == 0)
+		read_lines();
 	else if (strcmp(word, "abort") == 0)
 		abort();
 	else if (strcmp(word, "segv") == 0)
