@@ -403,20 +403,16 @@ int guest_context_device(struct thread *thread, CUcontext context)
 	return device;
 }
 
-uint32_t guest_trace_key(struct thread *thread)
+void guest_tell_thread(struct thread *thread)
 {
-	uint32_t key = guest.key | (thread->number & 0xfff);
+	char name[16] = "";
+	struct event_thread event = {
+		.thread = guest.key | (thread->number & 0xfff), .process = guest.key, .tid = thread->tid,
+		.name = name,
+	};
 
-	if (unlikely(thread->traced != trace_number)) {
-		char name[16] = "";
-		struct event_thread event = {
-			.thread = key, .process = guest.key, .tid = thread->tid, .name = name,
-		};
-
-		thread->traced = trace_number;
-		thread->counts->thread = key;
-		pthread_getname_np(pthread_self(), name, sizeof(name));
-		trace_thread(&event);
-	}
-	return key;
+	thread->traced = trace_number;
+	thread->counts->thread = event.thread;
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	trace_thread(&event);
 }

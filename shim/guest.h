@@ -20,6 +20,7 @@
 #include "ledger.h"
 #include "lock.h"
 #include "policy.h"
+#include "trace.h"
 
 /* `call` of a thread; 0 is one whose memory was wiped by a fork: it must start again. */
 #define THREAD_IDLE 1u
@@ -43,6 +44,7 @@ struct thread {
 	int32_t device;
 	uint32_t epoch; /* ... valid while no context was destroyed since */
 	uint32_t tid;
+	uint32_t correlation; /* the last number given to a launch or copy, see traced.h */
 	uint32_t traced; /* in which trace its `thread` event is out: trace_number */
 	uint32_t site;     /* the call site of ... */
 	const void *sited; /* ... this caller, the last that was looked up, where the address is enough */
@@ -108,7 +110,7 @@ struct guest {
 	bool ended;
 	uint32_t thread_count;
 	uint32_t epoch; /* context destructions begun */
-	uint32_t correlation; /* launches and copies traced */
+	uint32_t correlation; /* numbers of launches and copies given to threads */
 	uint32_t captures;    /* stream captures that may be active */
 	uint32_t graph_allocations; /* graph nodes made that allocate, ever */
 	uint64_t graph_frees;       /* frees that may be of their memory, begun */
@@ -219,8 +221,14 @@ hot int guest_current_device(struct thread *thread, CUcontext *context)
 	return thread->device;
 }
 
-/* Key of the calling thread in traces; emits its `thread` event before the first use. */
-uint32_t guest_trace_key(struct thread *thread);
+/* Key of the calling thread in traces; its `thread` event comes before the first use. */
+void guest_tell_thread(struct thread *thread);
+hot uint32_t guest_trace_key(struct thread *thread)
+{
+	if (unlikely(thread->traced != trace_number))
+		guest_tell_thread(thread);
+	return guest.key | (thread->number & 0xfff);
+}
 
 /* The process does something: whoever looks at its slot sees when it last did. */
 hot void guest_active(uint64_t realtime_ns)

@@ -21,7 +21,7 @@ static __attribute__((noinline)) CUresult traced_copy(enum call call, CUresult r
 	struct event_copy event = {
 		.thread = guest_trace_key(guest_thread()), .api = call, .direction = copy.direction,
 		.device = traced_device(), .result = result, .duration_ns = traced_duration(began_ns),
-		.bytes = copy.bytes, .stream = stream, .correlation = traced_correlation(),
+		.bytes = copy.bytes, .stream = stream, .correlation = traced_correlation(guest_thread()),
 	};
 
 	trace_define_api(guest.key, call);

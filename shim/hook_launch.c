@@ -16,21 +16,44 @@ struct launch {
 	uint64_t stream;
 };
 
-static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult result,
-	uint64_t began_ns, const struct launch *launch, const struct gputime *time)
+/* One that failed, or is on one stream too many. Returns its correlation. */
+static __attribute__((noinline, cold)) uint32_t tell_in_full(enum call call, CUresult result,
+	uint64_t duration_ns, const struct launch *launch)
 {
 	struct event_launch event = {
 		.thread = guest_trace_key(guest_thread()), .api = call, .device = traced_device(),
-		.result = result, .duration_ns = traced_duration(began_ns),
+		.result = result, .duration_ns = duration_ns,
 		.function = launch->function ? names_of((uint64_t)launch->function) : 0,
 		.grid_x = launch->grid[0], .grid_y = launch->grid[1], .grid_z = launch->grid[2],
 		.block_x = launch->block[0], .block_y = launch->block[1], .block_z = launch->block[2],
 		.shared_bytes = launch->shared_bytes, .stream = launch->stream,
-		.correlation = traced_correlation(),
+		.correlation = traced_correlation(guest_thread()),
+	};
+
+	trace_launch(&event);
+	return event.correlation;
+}
+
+static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult result,
+	uint64_t began_ns, const struct launch *launch, const struct gputime *time)
+{
+	struct thread *thread = guest_thread();
+	struct event_launched event = {
+		.thread = guest_trace_key(thread), .api = call, .duration_ns = traced_duration(began_ns),
+		.grid_x = launch->grid[0], .grid_y = launch->grid[1], .grid_z = launch->grid[2],
+		.block_x = launch->block[0], .block_y = launch->block[1], .block_z = launch->block[2],
+		.shared_bytes = launch->shared_bytes, .number = names_of_stream(launch->stream),
 	};
 
 	trace_define_api(guest.key, call);
-	trace_launch(&event);
+	if (unlikely(result != CUDA_SUCCESS || !event.number)) {
+		event.correlation = tell_in_full(call, result, event.duration_ns, launch);
+	} else {
+		event.device = traced_device();
+		event.function = launch->function ? names_of((uint64_t)launch->function) : 0;
+		event.correlation = traced_correlation(thread);
+		trace_launched(&event);
+	}
 	gputime_close(time, event.correlation, result, began_ns + event.duration_ns);
 	return result;
 }
@@ -115,7 +138,7 @@ static void part_close(const struct part *part, struct event_launch *event, uint
 	event->block_z = params->blockDimZ;
 	event->shared_bytes = params->sharedMemBytes;
 	event->stream = (uint64_t)params->hStream;
-	event->correlation = traced_correlation();
+	event->correlation = traced_correlation(guest_thread());
 	trace_launch(event);
 	gputime_close(&part->time, event->correlation, event->result, returned_ns);
 	event->api = API_SAME_CALL;

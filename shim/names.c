@@ -1,5 +1,5 @@
 /*
- * names.c - function handle -> number and name, open addressing.
+ * names.c - handles of functions and streams -> number and name, open addressing.
  *
  * Kept without a trace as well: one may begin later, and drivers before 12.3 tell no names. A handle
  * whose module was unloaded may come back as another kernel, which has a number of its own.
@@ -27,7 +27,7 @@ struct place {
 	uint32_t owner;    /* place of its module + 1, 0: none */
 	uint32_t next;     /* of the same module, + 1 */
 	uint32_t first;    /* of those this one is the module of, + 1 */
-	uint32_t reserved;
+	uint32_t stream_told; /* as a stream, to the trace of that number */
 };
 
 static struct names {
@@ -279,6 +279,39 @@ uint32_t names_of(uint64_t handle)
 	const struct place *place = find(handle);
 
 	return likely(place) ? __atomic_load_n(&place->function, __ATOMIC_RELAXED) : ask_driver(handle);
+}
+
+/* ---- streams: the number of their place ---- */
+
+#define STREAM_NUMBER(place) ((uint32_t)((place) - names.table) + 3)
+
+/* Told before that is noted: two threads may tell it twice, none uses it untold. */
+static __attribute__((noinline)) uint32_t tell_stream(uint64_t stream)
+{
+	struct event_stream_number event = { .process = guest.key, .stream = stream };
+	uint32_t trace = __atomic_load_n(&trace_number, __ATOMIC_ACQUIRE);
+	struct place *place;
+
+	lock_take(&names.lock);
+	place = take_place(stream);
+	lock_give_back(&names.lock);
+	if (!place)
+		return 0;
+	event.number = STREAM_NUMBER(place);
+	trace_stream_number(&event);
+	__atomic_store_n(&place->stream_told, trace, __ATOMIC_RELEASE);
+	return event.number;
+}
+
+uint32_t names_of_stream(uint64_t stream)
+{
+	const struct place *place = NULL;
+
+	if (__atomic_load_n(&names.table, __ATOMIC_ACQUIRE))
+		place = place_of(stream);
+	if (likely(place && __atomic_load_n(&place->stream_told, __ATOMIC_ACQUIRE) == trace_number))
+		return STREAM_NUMBER(place);
+	return tell_stream(stream);
 }
 
 void names_replay(void)

@@ -1,5 +1,5 @@
 /*
- * names.h - kernels by number: a name is told to the trace once, launches carry the number.
+ * names.h - kernels and streams by number: each is told to the trace once, launches carry numbers.
  */
 #ifndef CUWARD_NAMES_H
 #define CUWARD_NAMES_H
@@ -21,6 +21,9 @@ uint32_t names_of(uint64_t handle);
 /* The name of what this thread launched last, for whoever asks what it waits for. */
 struct ledger_thread;
 void names_launched(struct ledger_thread *counts);
+
+/* Number of a stream for the trace, told to it before; 0: they are used up. */
+uint32_t names_of_stream(uint64_t stream);
 
 /* Tell all names again, to a trace that began after they were told. */
 void names_replay(void);

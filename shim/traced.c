@@ -89,15 +89,8 @@ void traced_forget(void)
 	memset(&sites, 0, sizeof(sites));
 }
 
-uint32_t traced_correlation(void)
+void traced_more_correlations(struct thread *thread)
 {
-	return __atomic_add_fetch(&guest.correlation, 1, __ATOMIC_RELAXED);
+	thread->correlation = __atomic_fetch_add(&guest.correlation, CORRELATIONS, __ATOMIC_RELAXED);
 }
 
-uint8_t traced_device(void)
-{
-	CUcontext context;
-	int device = guest_current_device(guest_thread(), &context);
-
-	return device < 0 ? UINT8_MAX : device;
-}

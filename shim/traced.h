@@ -37,10 +37,25 @@ static inline uint64_t traced_stream(CUstream stream, bool per_thread)
 	return stream ? (uint64_t)stream : per_thread ? 2 : 1;
 }
 
-/* Number of a launch or copy in this process. */
-uint32_t traced_correlation(void);
+/* Threads take so many numbers at a time: one for each launch would be a locked instruction more. */
+#define CORRELATIONS 64u
+void traced_more_correlations(struct thread *thread);
+
+/* Number of a launch or copy in this process, from 1. */
+hot uint32_t traced_correlation(struct thread *thread)
+{
+	if (unlikely(thread->correlation % CORRELATIONS == 0))
+		traced_more_correlations(thread);
+	return ++thread->correlation;
+}
 
 /* Index of the current device, 255 unknown. */
-uint8_t traced_device(void);
+hot uint8_t traced_device(void)
+{
+	CUcontext context;
+	int device = guest_current_device(guest_thread(), &context);
+
+	return device < 0 ? UINT8_MAX : device;
+}
 
 #endif

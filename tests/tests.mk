@@ -28,12 +28,13 @@ $(B)/unit/%: tests/unit/%.c $(G)/driver_calls.h Makefile $(B)/flags tests/tests.
 	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim -Itools -Itests/sim -isystem $(cuda_include) \
 		-DCUWARD_VERSION='"$(version)"' -o $@ $< \
 		$$(sed -n '1s,^/\* links: \(.*\) \*/$$,\1,p' $<) -lcmocka -ldl -lpthread -lm
+$(B)/bench/traced: bench_flags = -Iinclude -Ishim -Ishim/provider -llttng-ust -ldl
+$(B)/bench/traced: include/cuward/events.h shim/provider/events_tp.h
 $(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile $(B)/flags tests/tests.mk
 	$(call say,BENCH,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -O2 -fno-omit-frame-pointer -std=gnu11 $(warnings) -D_GNU_SOURCE -isystem $(cuda_include) -o $@ $< \
-		-L$(B)/sim -Wl,--as-needed -lcuda -lpthread
-
+		-L$(B)/sim -Wl,--as-needed -lcuda -lpthread $(bench_flags)
 
 # The model-based test and its relatives: tests/model/README.md.
 model_alone := faults refuse contend
@@ -121,8 +122,9 @@ check-gpu: ## what only a real GPU can show (WITH_LTTNG=0: needs no package)
 bench: ## what cuward costs, as ratios in one run
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory all $(B)/bench/bench $(B)/bench/steps $(B)/apps/group $(B)/apps/play \
-		$(B)/sim/truth
+		$(B)/sim/truth $(if $(filter 0,$(WITH_LTTNG)),,$(B)/bench/traced)
 	@B=$(abspath $(B)) tests/bench/run.sh
+	@$(if $(filter 0,$(WITH_LTTNG)),,B=$(abspath $(B)) tests/bench/traced.sh)
 	@B=$(abspath $(B)) tests/bench/box.sh
 	@B=$(abspath $(B)) CC="$(CC)" tests/bench/reader.sh
 

@@ -121,7 +121,7 @@ static unsigned channel_of(enum cuward_event type)
 {
 	switch (type) {
 	case EVENT_launch: case EVENT_copy: case EVENT_sync: case EVENT_gpu: case EVENT_call:
-	case EVENT_untimed:
+	case EVENT_untimed: case EVENT_launched:
 		return 1;
 	case EVENT_alloc: case EVENT_free: case EVENT_denied: case EVENT_context: case EVENT_stream:
 	case EVENT_held:

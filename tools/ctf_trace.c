@@ -188,7 +188,8 @@ static bool is_bulk(const struct ctf_class *class)
 {
 	return class->ours && (class->type == EVENT_launch || class->type == EVENT_copy ||
 		class->type == EVENT_sync || class->type == EVENT_call || class->type == EVENT_gpu ||
-		class->type == EVENT_untimed);
+		class->type == EVENT_untimed ||
+		class->type == EVENT_launched);
 }
 
 static void add_classes(const struct tsdl *tsdl, struct ctf_stream_class *stream)

@@ -63,6 +63,8 @@ static inline uint64_t event_duration(const struct event *event)
 		return event->free.duration_ns;
 	case EVENT_launch:
 		return event->launch.duration_ns;
+	case EVENT_launched:
+		return event->launched.duration_ns;
 	case EVENT_copy:
 		return event->copy.duration_ns;
 	case EVENT_sync:

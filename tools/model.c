@@ -273,6 +273,19 @@ static void feed_function(struct model *model, const struct event *event)
 	set_text(&model_function_of(process, e->function)->name, e->name);
 }
 
+static void feed_stream_number(struct model *model, const struct event *event)
+{
+	const struct event_stream_number *e = &event->stream_number;
+	struct model_process *process = process_of(model, event, key_in(event, e->process));
+
+	model_touch(process, event->time_ns);
+	process->streams_numbered = need_room(process->streams_numbered, process->numbered_count,
+		&process->numbered_capacity, sizeof(*process->streams_numbered));
+	map_set(&process->stream_of, e->number, (uint32_t)process->numbered_count);
+	process->streams_numbered[process->numbered_count++] = e->stream;
+	process->number_at_hand = 0;
+}
+
 static void feed_site(struct model *model, const struct event *event)
 {
 	const struct event_site *e = &event->site;

@@ -133,6 +133,11 @@ struct model_process {
 	struct model_lane *lanes;
 	size_t lane_count, lane_capacity;
 	struct map lane_of;
+	struct map stream_of; /* number -> index of its handle */
+	uint64_t *streams_numbered;
+	size_t numbered_count, numbered_capacity;
+	uint32_t number_at_hand; /* looked up last, and its handle */
+	uint64_t stream_at_hand;
 	struct model_function *functions;
 	size_t function_count, function_capacity;
 	struct map function_of;

@@ -117,6 +117,7 @@ void feed_held(struct model *model, const struct event *event);
 void feed_free(struct model *model, const struct event *event);
 void feed_denied(struct model *model, const struct event *event);
 void feed_launch(struct model *model, const struct event *event);
+void feed_launched(struct model *model, const struct event *event);
 void feed_copy(struct model *model, const struct event *event);
 void feed_sync(struct model *model, const struct event *event);
 void feed_call(struct model *model, const struct event *event);

@@ -365,9 +365,8 @@ static struct model_function *launched(struct model_process *process, const stru
 	return function;
 }
 
-void feed_launch(struct model *model, const struct event *event)
+static void work_launch(struct model *model, const struct event *event, const struct event_launch *e)
 {
-	const struct event_launch *e = &event->launch;
 	struct call call = call_of(model, event, e->duration_ns);
 	struct model_thread *thread = model_thread_of(model, event, e->thread);
 	struct model_process *process = thread->process;
@@ -393,6 +392,38 @@ void feed_launch(struct model *model, const struct event *event)
 	process->lanes[lane].work.launches++;
 	process->work.launches++;
 	count_launch(function, e, lane);
+}
+
+void feed_launch(struct model *model, const struct event *event)
+{
+	work_launch(model, event, &event->launch);
+}
+
+/* Of a number that the trace does not define the stream is not known. */
+static uint64_t stream_numbered(struct model_process *process, uint32_t number)
+{
+	if (process->number_at_hand != number || !number) {
+		uint32_t index = map_get(&process->stream_of, number);
+
+		process->number_at_hand = number;
+		process->stream_at_hand = index == MAP_NONE ? 0 : process->streams_numbered[index];
+	}
+	return process->stream_at_hand;
+}
+
+void feed_launched(struct model *model, const struct event *event)
+{
+	const struct event_launched *e = &event->launched;
+	struct model_process *process = model_thread_of(model, event, e->thread)->process;
+	const struct event_launch whole = {
+		.thread = e->thread, .api = e->api, .device = e->device, .duration_ns = e->duration_ns,
+		.function = e->function, .grid_x = e->grid_x, .grid_y = e->grid_y, .grid_z = e->grid_z,
+		.block_x = e->block_x, .block_y = e->block_y, .block_z = e->block_z,
+		.shared_bytes = e->shared_bytes, .correlation = e->correlation,
+		.stream = stream_numbered(process, e->number),
+	};
+
+	work_launch(model, event, &whole);
 }
 
 static void count_copy(struct model_work *work, const struct event_copy *e)
@@ -544,6 +575,8 @@ void model_free_process(struct model_process *process)
 	spans_free(&process->gpu);
 	map_free(&process->lane_of);
 	map_free(&process->function_of);
+	map_free(&process->stream_of);
+	free(process->streams_numbered);
 	free(process->devices);
 	free(process->lanes);
 	free(process->functions);

@@ -88,7 +88,7 @@ struct channel_plan {
 static const struct channel_plan channels[] = {
 	{"calls", 11, 8, 1 << 20,
 		{"cuward:launch", "cuward:copy", "cuward:sync", "cuward:gpu", "cuward:call",
-		"cuward:untimed"}},
+		"cuward:untimed", "cuward:launched"}},
 	{"memory", 4, 8, 256 << 10,
 		{"cuward:alloc", "cuward:free", "cuward:denied", "cuward:context",
 			"cuward:stream", "cuward:held"}},
@@ -102,7 +102,7 @@ static const struct channel_plan channels[] = {
 static const struct channel_plan ring_channels[] = {
 	{"calls", 11, 8, 1 << 20,
 		{"cuward:launch", "cuward:copy", "cuward:sync", "cuward:gpu", "cuward:call",
-		"cuward:untimed"}},
+		"cuward:untimed", "cuward:launched"}},
 	{"memory", 4, 8, 256 << 10, {"cuward:alloc", "cuward:free", "cuward:held"}},
 };
 static const struct channel_plan rare_channels[] = {{"process", 1, 4, 64 << 10, {NULL}}};

@@ -184,6 +184,8 @@ enum cuward_untimed {
  * CPU, so it began at (time of event - duration_ns). `result` is the CUresult.
  * `live_bytes`: bytes charged on the device after the event. `site`: see `site`; 0 is unknown.
  * Streams are handles as the driver knows them, 1 the legacy and 2 the per-thread default stream.
+ * `launched` is a launch that succeeded, in fewer bytes: its stream is a number that a `stream_number`
+ * defines.
  * `held` is memory that was live when the trace of its process began; pointer 0 sums up many.
  * `correlation` counts launches and copies in a process; joins `launch`/`copy` with `gpu`, whose
  * begin_ns and end_ns are moments of CLOCK_MONOTONIC, the clock of the trace, or with `untimed`.
@@ -222,7 +224,11 @@ enum cuward_untimed {
 	X(lost, F(u32, process) F(u64, events) F(str, why)) \
 	X(held, F(u32, process) F(u16, api) F(u8, kind) F(u8, device) F(u32, site) F(x64, pointer) \
 		F(u64, bytes) F(u64, count) F(u64, live_bytes)) \
-	X(untimed, F(u32, process) F(u32, correlation) F(u8, reason))
+	X(untimed, F(u32, process) F(u32, correlation) F(u8, reason)) \
+	X(stream_number, F(u32, process) F(u32, number) F(x64, stream)) \
+	X(launched, F(u32, thread) F(u16, api) F(u8, device) F(u32, duration_ns) F(u32, function) \
+		F(u32, grid_x) F(u16, grid_y) F(u16, grid_z) F(u16, block_x) F(u16, block_y) \
+		F(u8, block_z) F(u32, shared_bytes) F(u32, number) F(u32, correlation))
 
 enum cuward_event {
 #define F(type, name)

@@ -4,8 +4,12 @@
  * LTTng includes this file again and again with other meanings for its macros; the table only ever
  * expands to them, so it serves every pass. Fields are taken straight from the event's struct.
  */
+#ifndef CUWARD_PROVIDER
+#define CUWARD_PROVIDER cuward
+#endif
+
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
-#define LTTNG_UST_TRACEPOINT_PROVIDER cuward
+#define LTTNG_UST_TRACEPOINT_PROVIDER CUWARD_PROVIDER
 
 #undef LTTNG_UST_TRACEPOINT_INCLUDE
 #define LTTNG_UST_TRACEPOINT_INCLUDE "./events_tp.h"
@@ -27,6 +31,7 @@ enum event_level {
 	LEVEL_thread = LTTNG_UST_TRACEPOINT_LOGLEVEL_NOTICE,
 	LEVEL_api = LTTNG_UST_TRACEPOINT_LOGLEVEL_NOTICE,
 	LEVEL_function = LTTNG_UST_TRACEPOINT_LOGLEVEL_NOTICE,
+	LEVEL_stream_number = LTTNG_UST_TRACEPOINT_LOGLEVEL_NOTICE,
 	LEVEL_site = LTTNG_UST_TRACEPOINT_LOGLEVEL_NOTICE,
 	LEVEL_denied = LTTNG_UST_TRACEPOINT_LOGLEVEL_WARNING,
 	LEVEL_leak = LTTNG_UST_TRACEPOINT_LOGLEVEL_WARNING,
@@ -39,6 +44,7 @@ enum event_level {
 	LEVEL_launch = LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_PROGRAM,
 	LEVEL_copy = LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_PROGRAM,
 	LEVEL_sync = LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_PROGRAM,
+	LEVEL_launched = LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_PROGRAM,
 	LEVEL_gpu = LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_PROGRAM,
 	LEVEL_untimed = LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_PROGRAM,
 	LEVEL_call = LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_FUNCTION,
@@ -54,14 +60,18 @@ enum event_level {
 
 #endif
 
+/* One more step, for the name of the provider to be what it stands for. */
+#define TP_EVENT(provider, event, ...) \
+	LTTNG_UST_TRACEPOINT_EVENT(provider, event, \
+		LTTNG_UST_TP_ARGS(const struct event_##event *, e), LTTNG_UST_TP_FIELDS(__VA_ARGS__)) \
+	LTTNG_UST_TRACEPOINT_LOGLEVEL(provider, event, LEVEL_##event)
+
 #define F(type, name) TP_##type(name)
-#define X(event, fields) \
-	LTTNG_UST_TRACEPOINT_EVENT(cuward, event, \
-		LTTNG_UST_TP_ARGS(const struct event_##event *, e), LTTNG_UST_TP_FIELDS(fields)) \
-	LTTNG_UST_TRACEPOINT_LOGLEVEL(cuward, event, LEVEL_##event)
+#define X(event, fields) TP_EVENT(CUWARD_PROVIDER, event, fields)
 CUWARD_EVENTS(X, F)
 #undef X
 #undef F
+#undef TP_EVENT
 
 #endif
 

@@ -3,7 +3,8 @@
  *
  *	contexts N	N contexts, one after the other, a kernel in each
  *	together N	N contexts at the same time, two kernels in each
- *	flood N		N kernels without ever waiting for them, and ten more when they are over
+ *	flood N		N kernels behind one called slow, without ever waiting for them, and ten more when
+ *			they are over
  *	streams N	N streams, each destroyed while its kernel runs
  *	abandoned	a context destroyed while its kernel runs, and while another one is current
  *	capture		a capture begun while kernels run that are timed
@@ -26,16 +27,21 @@
 		} \
 	} while (0)
 
-static CUfunction work_of_current(void)
+static CUfunction function_of_current(const char *name)
 {
 	static const char ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
-		".visible .entry work() { ret; }\n";
+		".visible .entry work() { ret; }\n.visible .entry slow() { ret; }\n";
 	CUfunction function;
 	CUmodule module;
 
 	MUST(cuModuleLoadData(&module, ptx));
-	MUST(cuModuleGetFunction(&function, module, "work"));
+	MUST(cuModuleGetFunction(&function, module, name));
 	return function;
+}
+
+static CUfunction work_of_current(void)
+{
+	return function_of_current("work");
 }
 
 static void launch(CUfunction function, CUstream stream)
@@ -83,6 +89,7 @@ static void flood(int count)
 {
 	CUfunction function = (new_context(), work_of_current());
 
+	launch(function_of_current("slow"), NULL);
 	for (int i = 0; i < count; i++)
 		launch(function, NULL);
 	while (cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY)

@@ -137,7 +137,7 @@ same() {
 	echo "cuward $ours ms, $memory KiB; babeltrace2 $theirs ms"
 	[ "$(jq -c '[.trace.events, .trace.damaged, (.processes | length), ([.processes[].launches] | add),
 		([.processes[].devices[0].allocs] | add)]' "$tmp/json")" = "$(babeltrace2 "$tmp/trace" | awk '
-		/cuward:launch:/ { launches++ } /cuward:alloc:/ { allocs++ } /cuward:process:/ { processes++ }
+		/cuward:launch(ed)?:/ { launches++ } /cuward:alloc:/ { allocs++ } /cuward:process:/ { processes++ }
 		END { printf "[%d,false,%d,%d,%d]", NR, processes, launches, allocs }')" ]
 	[ "$memory" -le 65536 ]
 	[ $((3 * ours)) -le "$theirs" ]

@@ -15,7 +15,7 @@ launched() {
 	awk '
 		/^cuward:function:/ { for (i = 1; i < NF; i++) if ($i == "function") f = $(i + 2)
 			sub(/.* name = "/, ""); sub(/"$/, ""); name[f] = $0 }
-		/^cuward:launch:/ { for (i = 1; i < NF; i++) if ($i == "function") f = $(i + 2)
+		/^cuward:launch(ed)?:/ { for (i = 1; i < NF; i++) if ($i == "function") f = $(i + 2)
 			print f in name ? name[f] : f == 0 ? "(graph)" : "unnamed " f }' "$1"
 }
 

@@ -82,9 +82,9 @@ channel_events() {
 
 @test "session: calls, memory, and the rest each have a channel of their own" {
 	session_run "$BATS_FILE_TMPDIR/emit" "$B" 1 all
-	[ "$(channel_events calls)" = "call copy gpu launch sync untimed " ]
+	[ "$(channel_events calls)" = "call copy gpu launch launched sync untimed " ]
 	[ "$(channel_events memory)" = "alloc context denied free held stream " ]
-	[ "$(channel_events process)" = "api device function leak lost process process_end site thread " ]
+	[ "$(channel_events process)" = "api device function leak lost process process_end site stream_number thread " ]
 }
 
 @test "session: guests that are killed in mid-event neither block the end nor take ours along" {

@@ -12,7 +12,7 @@ traced() {
 	babeltrace2 trace | awk '
 		/cuward:api:/ { match($0, /api = [0-9]+/); n = substr($0, RSTART + 6, RLENGTH - 6)
 			match($0, /name = "[^"]*/); name[n] = substr($0, RSTART + 8, RLENGTH - 8) }
-		/cuward:launch:/ { match($0, /api = [0-9]+/); launches[substr($0, RSTART + 6, RLENGTH - 6)]++ }
+		/cuward:launch(ed)?:/ { match($0, /api = [0-9]+/); launches[substr($0, RSTART + 6, RLENGTH - 6)]++ }
 		/cuward:(alloc|free):/ { match($0, /cuward:[a-z]*/); others[substr($0, RSTART + 7, RLENGTH - 7)]++ }
 		END { for (n in launches) print name[n], launches[n]; for (o in others) print o, others[o] }' | sort
 }

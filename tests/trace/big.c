@@ -39,7 +39,7 @@ static enum channel channel_of(enum cuward_event event)
 {
 	switch (event) {
 	case EVENT_launch: case EVENT_copy: case EVENT_sync: case EVENT_call: case EVENT_gpu:
-	case EVENT_untimed:
+	case EVENT_untimed: case EVENT_launched:
 		return CALLS;
 	case EVENT_alloc: case EVENT_free: case EVENT_denied: case EVENT_context: case EVENT_stream:
 	case EVENT_held:
@@ -191,6 +191,8 @@ static void define(unsigned cpu, uint32_t p)
 		snprintf(name, sizeof(name), "cuCall%u", i);
 		EMIT(api, .process = p, .api = (uint16_t)i, .name = name);
 	}
+	for (uint32_t i = 0; i < 4; i++)
+		EMIT(stream_number, .process = p, .number = 3 + i, .stream = 0x5000 + 16 * i);
 }
 
 static void work(unsigned cpu, uint32_t p, uint32_t round)
@@ -198,9 +200,9 @@ static void work(unsigned cpu, uint32_t p, uint32_t round)
 	uint64_t stream = 0x5000 + 16 * (round % 4), live = 1ull << 30;
 
 	for (uint32_t i = 0; i < 4; i++) {
-		EMIT(launch, .thread = p, .api = 1, .duration_ns = 120, .function = 1 + (round + i) % 8,
+		EMIT(launched, .thread = p, .api = 1, .duration_ns = 120, .function = 1 + (round + i) % 8,
 			.grid_x = 128, .grid_y = 1, .grid_z = 1, .block_x = 256, .block_y = 1, .block_z = 1,
-			.stream = stream, .correlation = 5 * round + i);
+			.number = 3 + round % 4, .correlation = 5 * round + i);
 		EMIT(call, .thread = p, .api = 2, .duration_ns = 90);
 	}
 	EMIT(copy, .thread = p, .api = 3, .direction = round % 3, .duration_ns = 200, .bytes = 65536,
