@@ -44,14 +44,24 @@ int admin_dir_open(const char *part)
 	return -1;
 }
 
-int admin_dir_open_turn(void)
+static int open_file(const char *name)
 {
 	int folder = open_rundir();
 	int fd;
 
 	if (folder < 0)
 		return -1;
-	fd = openat(folder, "turn", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	close(folder);
 	return fd;
+}
+
+int admin_dir_open_turn(void)
+{
+	return open_file("turn");
+}
+
+int admin_dir_open_trace(void)
+{
+	return open_file("trace");
 }

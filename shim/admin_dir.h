@@ -5,6 +5,7 @@
  *	RUNDIR/queue    everybody's places in the queue
  *	RUNDIR/reserve  what the administrator keeps for somebody
  *	RUNDIR/turn     a file to take turns with
+ *	RUNDIR/trace    while a trace of all users is on: TRACE_FILE of ledger.h
  *
  * tmpfiles.d makes it (cuward.tmpfiles.conf). It is root's, and nobody can remove another's file.
  */
@@ -20,5 +21,8 @@ int admin_dir_open(const char *part);
 
 /* RUNDIR/turn, to be locked with flock; -1. */
 int admin_dir_open_turn(void);
+
+/* RUNDIR/trace, which only root can have made; -1. */
+int admin_dir_open_trace(void);
 
 #endif

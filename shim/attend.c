@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin_dir.h"
 #include "guest.h"
 #include "handler.h"
 #include "log.h"
@@ -23,6 +24,9 @@
 
 /* So long after the provider was loaded a session may still want its events. */
 #define SESSION_WAIT_NS 8000000000ull
+/* The loader waits for the daemon, and then all events are enabled; unless that takes so long. */
+#define LOAD_QUICK_NS 150000000ull
+#define SETTLE_NS 20000000ull
 
 static const uint32_t never, always = 1;
 
@@ -54,15 +58,11 @@ static void find_provider(void)
 		*slash = '\0';
 }
 
-/* The trace of the whole machine that is on: its number, 0 for none; daemon_home is its daemon's. */
-static uint32_t machine_trace(void)
+/* What this file asks for; closes it. */
+static uint32_t read_trace(int fd)
 {
 	struct flock kept = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char *text = machine_text;
-	char why[256];
-	int folder = share_folder(why, sizeof(why));
-	int fd = folder < 0 ? -1 :
-		openat(folder, TRACE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof(machine_text) - 1, 0);
 	const char *at;
 
@@ -71,14 +71,28 @@ static uint32_t machine_trace(void)
 		got = 0;
 	if (fd >= 0)
 		close(fd);
-	if (folder >= 0)
-		close(folder);
 	text[got > 0 ? got : 0] = '\0';
 	at = strstr(text, "home=");
 	snprintf(daemon_home, sizeof(daemon_home), "%.*s", at ? (int)strcspn(at + 5, "\n") : 0,
 		at ? at + 5 : "");
 	at = strstr(text, "control=");
 	return at ? strtoul(at + 8, NULL, 10) : 0;
+}
+
+/*
+ * The trace of the whole machine that is on, our user's or root's of all users: its number, 0 for none;
+ * daemon_home is its daemon's.
+ */
+static uint32_t machine_trace(void)
+{
+	char why[256];
+	int folder = share_folder(why, sizeof(why));
+	uint32_t asked = read_trace(folder < 0 ? -1 :
+		openat(folder, TRACE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+
+	if (folder >= 0)
+		close(folder);
+	return asked ? asked : read_trace(admin_dir_open_trace());
 }
 
 /* ---- events on, events off ---- */
@@ -160,8 +174,23 @@ static bool may_load(void)
 	return !handler_is_active() && stack_suffices();
 }
 
+/*
+ * LTTng enables our events one after the other. Who has not waited for that could see the first one
+ * enabled, and tell who he is before that can be recorded.
+ */
+static bool is_settling(void)
+{
+	if (!trace_ops.enabled())
+		return false;
+	if (!guest.trace_seen_ns)
+		guest.trace_seen_ns = guest_clock_ns();
+	return guest_clock_ns() - guest.trace_seen_ns < SETTLE_NS;
+}
+
 static enum trace_answer begin(void)
 {
+	if (is_settling())
+		return ANSWER_WAITS;
 	/* Other threads' launches are told once names are, and memory from the first moment on. */
 	__atomic_store_n(&guest.replaying, true, __ATOMIC_SEQ_CST);
 	if (trace_begin()) {
@@ -186,12 +215,17 @@ static enum trace_answer start(uint32_t asked)
 	if (guest.trace_own)
 		return ANSWER_ELSEWHERE;
 	if (guest.trace_waits_for != asked) {
-		if (!trace_is_loaded() && !may_load())
+		bool before = trace_is_loaded();
+		uint64_t began = guest_clock_ns();
+
+		if (!before && !may_load())
 			return ANSWER_NONE;
 		if (!load_provider())
 			return ANSWER_NO_PROVIDER;
 		guest.trace_waits_for = asked;
 		guest.trace_waits_ns = guest_clock_ns();
+		guest.trace_seen_ns = !before && guest.trace_waits_ns - began < LOAD_QUICK_NS &&
+			trace_ops.enabled() ? 1 : 0;
 	}
 	return begin();
 }

@@ -130,6 +130,7 @@ struct guest {
 	uint64_t trace_tried_ns;  /* last, to load the provider */
 	uint32_t trace_waits_for; /* this request waits for a session ... */
 	uint64_t trace_waits_ns;  /* ... since then */
+	uint64_t trace_seen_ns;  /* since when a session records some of our events; 0: not seen yet */
 	uint32_t *limits_changed; /* by others, live; what they say is followed ... */
 	uint32_t limits_seen;     /* ... up to this change: bounds.h */
 	uint32_t green_count;

@@ -10,7 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "admin_dir.h"
+
+const char box_trace_is_on[] = "a trace is on already; `cuward trace status` shows it";
 
 /* ---- the file ---- */
 
@@ -44,7 +49,7 @@ int box_trace_keep(const char *folder, char *why, size_t why_bytes)
 		return -1;
 	}
 	if (fcntl(fd, F_SETLK, &whole) != 0) {
-		snprintf(why, why_bytes, "a trace is on already; `cuward trace status` shows it");
+		snprintf(why, why_bytes, "%s", box_trace_is_on);
 	} else if (ftruncate(fd, 0) == 0 && pwrite(fd, "\n", 1, 0) == 1) {
 		return fd; /* there is room for the rest, too */
 	} else {
@@ -61,6 +66,51 @@ void box_trace_remove(const char *folder)
 
 	path_of(path, folder);
 	unlink(path);
+}
+
+/* ---- root's, of all users ---- */
+
+int box_trace_keep_common(char *why, size_t why_bytes)
+{
+	bool made = mkdir(CUWARD_RUNDIR, 0755) == 0;
+	int fd;
+
+	if (made)
+		chmod(CUWARD_RUNDIR, 0755);
+	fd = box_trace_keep(CUWARD_RUNDIR, why, why_bytes);
+	if (fd >= 0 && fchmod(fd, 0644) == 0)
+		return fd;
+	if (made)
+		rmdir(CUWARD_RUNDIR);
+	return -1;
+}
+
+/* Unless somebody else keeps one. An empty folder was not the administrator's. */
+void box_trace_remove_common(void)
+{
+	struct box_trace trace = { 0 };
+	int fd = admin_dir_open_trace();
+
+	if (fd >= 0) {
+		box_trace_read(fd, &trace);
+		close(fd);
+	}
+	if (trace.keeper)
+		return;
+	box_trace_remove(CUWARD_RUNDIR);
+	rmdir(CUWARD_RUNDIR);
+}
+
+int box_trace_open_any(const char *folder)
+{
+	struct box_trace trace;
+	int fd = box_trace_open(folder);
+
+	if (fd >= 0 && box_trace_read(fd, &trace) && trace.keeper)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return admin_dir_open_trace();
 }
 
 bool box_trace_write(int fd, const struct box_trace *trace)
@@ -127,35 +177,57 @@ bool box_trace_read(int fd, struct box_trace *trace)
 
 /* ---- the slots ---- */
 
-static unsigned ask_file(const struct slots_file *file, uint32_t control)
+bool box_trace_may_ask(const struct slots_file *file)
+{
+	return file->own || geteuid() == 0;
+}
+
+/* Its folder is another user's, who may have put something else there meanwhile: only his slots. */
+static bool is_his(int fd, const struct slots_file *file)
+{
+	struct slots_header header;
+	struct stat info;
+
+	return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == file->uid &&
+		pread(fd, &header, sizeof(header), 0) == sizeof(header) && header.magic == SLOTS_MAGIC &&
+		header.version == CUWARD_LAYOUT_VERSION && header.slot_bytes == sizeof(struct slot);
+}
+
+/* Others' processes may be in a trace of their own user: that stays as it is. */
+static bool is_busy(int fd, off_t at, const struct box_trace *trace, bool on)
+{
+	uint32_t now = 0;
+
+	return pread(fd, &now, sizeof(now), at) != sizeof(now) || now != (on ? 0 : trace->control);
+}
+
+static void ask_file(const struct slots_file *file, const struct box_trace *trace, bool on)
 {
 	int fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	unsigned asked = 0;
+	uint32_t control = on ? trace->control : 0;
 
-	for (size_t i = 0; fd >= 0 && i < file->count; i++) {
+	for (size_t i = 0; fd >= 0 && is_his(fd, file) && i < file->count; i++) {
 		off_t at = (off_t)(sizeof(struct slots_header) +
 			file->entries[i].number * sizeof(struct slot) + offsetof(struct slot, control));
 
-		asked += pwrite(fd, &control, sizeof(control), at) == sizeof(control) &&
-			file->entries[i].owner != OWNER_DEAD;
+		if ((file->own || !is_busy(fd, at, trace, on)) &&
+			pwrite(fd, &control, sizeof(control), at) != sizeof(control))
+			break;
 	}
 	if (fd >= 0)
 		close(fd);
-	return asked;
 }
 
 /* Whoever takes a slot meanwhile looks for the file itself. */
-unsigned box_trace_ask(uint32_t control)
+void box_trace_ask(const struct box_trace *trace, bool on)
 {
 	struct slots_list list;
-	unsigned asked = 0;
 
 	slots_list_open(&list);
 	for (size_t i = 0; i < list.count; i++)
-		if (list.files[i].own)
-			asked += ask_file(&list.files[i], control);
+		if (box_trace_may_ask(&list.files[i]))
+			ask_file(&list.files[i], trace, on);
 	slots_list_close(&list);
-	return asked;
 }
 
 /* ---- what became of it ---- */
@@ -191,10 +263,12 @@ enum reach box_trace_reach(const struct box_trace *trace, const struct box_proce
 	char state;
 
 	*why = "";
-	if (!process->file->own) {
+	if (!box_trace_may_ask(process->file)) {
 		*why = "it belongs to another user";
 		return REACH_OTHERS;
 	}
+	if (!process->file->own && slot->control != trace->control)
+		return failed(why, "it is in a trace of its own user");
 	if (followed && slot->control_answer == ANSWER_RECORDED)
 		return REACH_RECORDED;
 	if (followed && slot->control_answer == ANSWER_NO_PROVIDER)

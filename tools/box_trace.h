@@ -31,13 +31,22 @@ int box_trace_open(const char *folder);
 /* What it says, and who keeps it. False: nothing that can be understood. */
 bool box_trace_read(int fd, struct box_trace *trace);
 bool box_trace_write(int fd, const struct box_trace *trace);
-/* Make it, and keep it as long as this process lives. -1 with a sentence: somebody else does. */
+/* Make it, and keep it as long as this process lives. -1 with a sentence: somebody else does, say. */
 int box_trace_keep(const char *folder, char *why, size_t why_bytes);
+extern const char box_trace_is_on[]; /* this sentence */
 /* It is over: nobody shall find it any more. */
 void box_trace_remove(const char *folder);
 
-/* Write the request into the slots of all our processes. Returns how many. */
-unsigned box_trace_ask(uint32_t control);
+/* Root's, of all users: the same in the administrator's folder, which is made where there is none. */
+int box_trace_keep_common(char *why, size_t why_bytes);
+void box_trace_remove_common(void);
+/* The one that this user's processes follow, open: that in the folder, else root's. -1 without one. */
+int box_trace_open_any(const char *folder);
+
+/* Are this file's processes ours to ask? */
+bool box_trace_may_ask(const struct slots_file *file);
+/* Write the request into their slots, or take it away again. */
+void box_trace_ask(const struct box_trace *trace, bool on);
 
 /* What became of the request, process by process. */
 enum reach {

@@ -259,10 +259,10 @@ static int name_trace(struct run *run)
 	struct report_writer writer = { .pid = (uint32_t)getpid(), .start_ns = run->start_ns };
 	char name[PATH_MAX], here[PATH_MAX] = "";
 
-	if (session_is_remote(run->trace_to)) {
-		snprintf(run->trace_dir, sizeof(run->trace_dir), "%s", run->trace_to);
+	if (!session_place(run->trace_to, run->trace_dir, sizeof(run->trace_dir)))
+		return run_fail("--trace: '%s' is neither a folder nor net://HOST", run->trace_to);
+	if (session_is_remote(run->trace_dir))
 		return 0;
-	}
 	if (*run->trace_to)
 		snprintf(name, sizeof(name), "%s", run->trace_to);
 	else if (report_file_name(name, "cuward-trace-%t-%p", &writer) != 0)

@@ -58,11 +58,16 @@ static void nap(unsigned ms)
 
 /* ---- in the keeper, which outlives this command ---- */
 
+enum { USERS_HELD = 64 };
+
 struct kept {
 	struct box_trace trace;
 	const char *folder; /* of shared state */
 	char libraries[PATH_MAX];
 	int file;
+	int common; /* root's for all users, -1 */
+	struct session held[USERS_HELD];
+	unsigned held_count;
 };
 
 static bool kept_begin(void *user, char *why, size_t why_bytes)
@@ -70,7 +75,13 @@ static bool kept_begin(void *user, char *why, size_t why_bytes)
 	struct kept *kept = user;
 
 	kept->file = box_trace_keep(kept->folder, why, why_bytes);
-	return kept->file >= 0;
+	kept->common = -1;
+	if (kept->file >= 0 && geteuid() == 0)
+		kept->common = box_trace_keep_common(why, why_bytes);
+	if (kept->file < 0 || kept->common >= 0 || strcmp(why, box_trace_is_on) != 0)
+		return kept->file >= 0;
+	box_trace_remove(kept->folder);
+	return false;
 }
 
 static void kept_ready(void *user)
@@ -78,7 +89,9 @@ static void kept_ready(void *user)
 	struct kept *kept = user;
 
 	box_trace_write(kept->file, &kept->trace);
-	box_trace_ask(kept->trace.control);
+	if (kept->common >= 0)
+		box_trace_write(kept->common, &kept->trace);
+	box_trace_ask(&kept->trace, true);
 }
 
 static bool is_in_it(const struct box_trace *trace, const struct box *box,
@@ -99,23 +112,66 @@ static bool is_in_it(const struct box_trace *trace, const struct box *box,
 }
 
 /* Whoever is still in it was running at its end. */
-static void tell_running(const struct kept *kept)
+static void tell_running_of(const struct kept *kept, const struct box *box, const struct slots_file *file)
 {
 	struct ledger_list list = { 0 };
 	struct session session;
+	bool joined = false;
+
+	ledger_list_open(&list, file->folder, "");
+	for (size_t i = 0; i < list.count; i++) {
+		if (!is_in_it(&kept->trace, box, &list.files[i]) || !trace_end_is_running(&list.files[i]))
+			continue;
+		if (!joined && !session_join(&session, kept->trace.home, kept->libraries, file->uid))
+			break;
+		joined = true;
+		trace_end_tell(&session, &list.files[i]);
+	}
+	if (joined)
+		session_part(&session);
+	ledger_list_close(&list);
+}
+
+static void tell_running(const struct kept *kept)
+{
 	struct box box;
 
 	box_open(&box, false);
-	ledger_list_open(&list, kept->folder, "");
-	if (box.count && session_join(&session, kept->trace.home, kept->libraries)) {
-		for (size_t i = 0; i < list.count; i++)
-			if (is_in_it(&kept->trace, &box, &list.files[i]) &&
-				trace_end_is_running(&list.files[i]))
-				trace_end_tell(&session, &list.files[i]);
-		session_part(&session);
+	for (size_t i = 0; i < box.slots.count; i++) {
+		const struct slots_file *file = &box.slots.files[i];
+		bool again = false;
+
+		for (size_t k = 0; k < i; k++)
+			again |= strcmp(box.slots.files[k].folder, file->folder) == 0;
+		if (!again && box_trace_may_ask(file))
+			tell_running_of(kept, &box, file);
 	}
-	ledger_list_close(&list);
 	box_close(&box);
+}
+
+/*
+ * LTTng writes what explains a user's events when his first process ends, some time later, or when the
+ * session stops and a process of his is there. So one is, also if his have all ended just now.
+ */
+static void hold_users(struct kept *kept)
+{
+	struct slots_list list;
+	char path[PATH_MAX + 32];
+
+	slots_list_open(&list);
+	for (size_t i = 0; i < list.count && kept->held_count < USERS_HELD; i++) {
+		const struct slots_file *file = &list.files[i];
+		struct session *session = &kept->held[kept->held_count];
+
+		snprintf(path, sizeof(path), "%s/ust/uid/%u", kept->trace.dir, file->uid);
+		if (file->own || !box_trace_may_ask(file) ||
+			(!session_is_remote(kept->trace.dir) && access(path, F_OK) != 0) ||
+			!session_join(session, kept->trace.home, kept->libraries, file->uid))
+			continue;
+		kept->held_count++;
+		session_is_joined(session);
+	}
+	slots_list_close(&list);
 }
 
 static void kept_ending(void *user)
@@ -123,8 +179,11 @@ static void kept_ending(void *user)
 	struct kept *kept = user;
 
 	tell_running(kept);
+	hold_users(kept);
 	box_trace_remove(kept->folder);
-	box_trace_ask(0);
+	if (kept->common >= 0)
+		box_trace_remove_common();
+	box_trace_ask(&kept->trace, false);
 }
 
 /* For the one who asked for the end, and still has the file open. */
@@ -138,6 +197,8 @@ static void kept_ended(void *user, const struct session_result *result)
 	kept->trace.bytes = result->bytes;
 	snprintf(kept->trace.warning, sizeof(kept->trace.warning), "%s", result->warning);
 	box_trace_write(kept->file, &kept->trace);
+	for (unsigned i = 0; i < kept->held_count; i++)
+		session_part(&kept->held[i]);
 }
 
 /* ---- start ---- */
@@ -164,10 +225,10 @@ static int name_output(char dir[PATH_MAX], const char *asked)
 
 	if (asked && !*asked)
 		return fail(EXIT_USAGE, "start", "-o '': no such name for a folder");
-	if (asked && session_is_remote(asked)) {
-		snprintf(dir, PATH_MAX, "%s", asked);
+	if (asked && !session_place(asked, dir, PATH_MAX))
+		return fail(EXIT_USAGE, "-o", "neither a folder nor net://HOST");
+	if (asked && session_is_remote(dir))
 		return strchr(dir, '\n') ? fail(EXIT_USAGE, "-o", "no such place") : 0;
-	}
 	if (asked)
 		snprintf(name, sizeof(name), "%s", asked);
 	else if (report_file_name(name, "cuward-trace-%t-%p", &writer) != 0)
@@ -232,7 +293,8 @@ static int start_session(struct kept *kept)
 	good = session_start_lasting(&session, &lasting, why, sizeof(why)) &&
 		session_ready(&session, why, sizeof(why));
 	session_leave(&session);
-	return good ? 0 : fail(EXIT_UNAVAILABLE, "start", why);
+	/* Somebody else may have started one since we looked. */
+	return good ? 0 : fail(strcmp(why, box_trace_is_on) == 0 ? EXIT_FOUND : EXIT_UNAVAILABLE, "start", why);
 }
 
 /* Who makes calls answers within milliseconds. */
@@ -260,7 +322,7 @@ static int start(struct order *order)
 	int file = box_trace_open(order->folder), status;
 
 	if (file >= 0 && box_trace_read(file, trace) && trace->keeper)
-		return fail(EXIT_FOUND, "start", "a trace is on already; `cuward trace status` shows it");
+		return fail(EXIT_FOUND, "start", box_trace_is_on);
 	if (file >= 0)
 		close(file);
 	*trace = (struct box_trace){ .start_ns = realtime_ns() };
@@ -311,7 +373,9 @@ static int stop(struct order *order)
 	if (!kept) {
 		/* Whoever kept it was killed: nobody shall go on for it. */
 		box_trace_remove(order->folder);
-		box_trace_ask(0);
+		if (geteuid() == 0)
+			box_trace_remove_common();
+		box_trace_ask(&trace, false);
 		fail(EXIT_FOUND, "stop", "its keeper is gone; the trace may be cut");
 	}
 	if (known)
@@ -376,7 +440,8 @@ int cmd_trace(int argc, char **argv)
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
 		.args_doc = "start [-o DIR]\nstop\nstatus\nsnapshot PID|JOB",
-		.doc = "One trace of all your CUDA processes on this machine, running ones included.\v"
+		.doc = "One trace of all your CUDA processes on this machine, running ones included; root's is of "
+			"all users.\v"
 			"A running process joins at its next CUDA call. snapshot: of a run with --record.\n"
 			"Exit status: 0, 1 events were lost or processes cannot be reached, 2 usage, 3 not "
 			"available, 4 no permission." };

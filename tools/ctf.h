@@ -10,7 +10,8 @@
 
 struct ctf_dir {
 	char *path;
-	uint32_t session; /* keys of processes hold for a session, in whatever folder of it */
+	uint32_t session; /* keys of processes hold for a user's part of a session, in whatever folder of it */
+	uint32_t user;    /* 0: it is not by users */
 	bool orphan;      /* streams without metadata */
 	bool has_streams;
 };
@@ -21,6 +22,8 @@ struct ctf_dirs {
 	size_t count, capacity;
 	char **sessions;
 	size_t session_count, session_capacity;
+	uint32_t *users; /* uids; a user's number is their place + 1 */
+	size_t user_count, user_capacity;
 };
 
 enum ctf_found {

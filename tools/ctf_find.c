@@ -74,6 +74,22 @@ static uint32_t session_of(struct ctf_dirs *dirs, const char *path)
 	return (uint32_t)dirs->session_count++;
 }
 
+/* ust/uid/1000/64-bit */
+static uint32_t user_of(struct ctf_dirs *dirs, const char *path)
+{
+	const char *at = strstr(path, "/ust/uid/");
+	uint32_t uid = at ? (uint32_t)strtoul(at + strlen("/ust/uid/"), NULL, 10) : 0;
+
+	if (!at)
+		return 0;
+	for (size_t i = 0; i < dirs->user_count; i++)
+		if (dirs->users[i] == uid)
+			return (uint32_t)i + 1;
+	dirs->users = need_room(dirs->users, dirs->user_count, &dirs->user_capacity, sizeof(*dirs->users));
+	dirs->users[dirs->user_count] = uid;
+	return (uint32_t)++dirs->user_count;
+}
+
 static bool is_stream(const char *path)
 {
 	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -119,7 +135,7 @@ static void add_dir(struct ctf_dirs *dirs, const char *path, bool orphan)
 	}
 	dirs->items = need_room(dirs->items, dirs->count, &dirs->capacity, sizeof(*dirs->items));
 	dirs->items[dirs->count++] =
-		(struct ctf_dir){ real, session_of(dirs, real), orphan, has_streams(real) };
+		(struct ctf_dir){ real, session_of(dirs, real), user_of(dirs, real), orphan, has_streams(real) };
 }
 
 static void note_streams(const char *folder)
@@ -191,5 +207,6 @@ void ctf_dirs_free(struct ctf_dirs *dirs)
 		free(dirs->sessions[i]);
 	free(dirs->items);
 	free(dirs->sessions);
+	free(dirs->users);
 	*dirs = (struct ctf_dirs){ 0 };
 }

@@ -279,7 +279,7 @@ struct ctf_trace *ctf_trace_open(struct ctf *ctf, const struct ctf_dir *dir)
 	trace->path = need_copy(dir->path);
 	trace->host = need_copy(tsdl_env_text(tsdl, "hostname"));
 	trace->prefix = prefix_of(tsdl);
-	trace->source = dir->session << 16;
+	trace->source = dir->session << 16 | (dir->user & 0xffff);
 	prepare(trace);
 	return trace;
 }

@@ -33,6 +33,8 @@ static uint32_t add_process(struct model *model, const struct event *event)
 {
 	struct model_process *process = need_zeroed(1, sizeof(*process));
 
+	if ((event->source & 0xffff) > model->users)
+		model->users = event->source & 0xffff;
 	process->host = intern_host(model, event->host ? event->host : "");
 	process->command = need_copy("");
 	process->job = need_copy("");
@@ -58,6 +60,25 @@ static struct model_process *process_of(struct model *model, const struct event 
 		map_set(&model->process_of, key, index);
 	}
 	return model->processes[index];
+}
+
+/*
+ * Of its end somebody else may tell, whose events are another user's: then the key means what it means
+ * there, if it means anything to one of them only.
+ */
+static struct model_process *process_told_of(struct model *model, const struct event *event,
+	uint32_t key)
+{
+	uint64_t session = (uint64_t)(event->source & ~0xffffu) << 32 | key;
+	uint32_t found = map_get(&model->process_of, key_in(event, key));
+
+	for (uint64_t user = 0; user <= model->users && found == MAP_NONE; user++) {
+		found = map_get(&model->process_of, session + (user << 32));
+		if (found != MAP_NONE && (model->processes[found]->ended ||
+			strcmp(model->processes[found]->host, event->host ? event->host : "") != 0))
+			found = MAP_NONE;
+	}
+	return found == MAP_NONE ? process_of(model, event, key_in(event, key)) : model->processes[found];
 }
 
 struct model_process *model_process_of(struct model *model, const struct event *event, uint32_t key)
@@ -135,7 +156,7 @@ void model_add_unrecorded(struct model *model, const char *host, const struct ev
 static void feed_process_end(struct model *model, const struct event *event)
 {
 	const struct event_process_end *e = &event->process_end;
-	struct model_process *process = process_of(model, event, key_in(event, e->process));
+	struct model_process *process = process_told_of(model, event, e->process);
 
 	if (!process->ended) {
 		model_release(model, process, event->time_ns);
@@ -298,7 +319,7 @@ static void feed_site(struct model *model, const struct event *event)
 static void feed_leak(struct model *model, const struct event *event)
 {
 	const struct event_leak *e = &event->leak;
-	struct model_process *process = process_of(model, event, key_in(event, e->process));
+	struct model_process *process = process_told_of(model, event, e->process);
 	unsigned verdict = e->verdict < VERDICT_COUNT ? e->verdict : VERDICT_LEAK;
 	struct model_leaks *leaks = &process->leaks[verdict];
 

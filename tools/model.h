@@ -238,6 +238,7 @@ struct model {
 	struct model_thread *threads;
 	size_t thread_count, thread_capacity;
 	struct map thread_of, process_of;
+	uint32_t users; /* the most parts of one session: the low half of event.source */
 	uint64_t last_key; /* of the thread that the last event was about */
 	uint32_t last_thread; /* MAP_NONE none */
 };

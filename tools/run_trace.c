@@ -50,7 +50,7 @@ void run_trace_end(struct run *run, struct ledger_list *list)
 void run_trace_join(const struct run *run, const struct ledger_list *list)
 {
 	const char *own = getenv("CUWARD_TRACE");
-	int file = run->dir[0] && !(own && strcmp(own, "1") == 0) ? box_trace_open(run->dir) : -1;
+	int file = run->dir[0] && !(own && strcmp(own, "1") == 0) ? box_trace_open_any(run->dir) : -1;
 	struct box_trace trace;
 	struct session session;
 	bool on = file >= 0 && box_trace_read(file, &trace) && trace.keeper;
@@ -60,7 +60,7 @@ void run_trace_join(const struct run *run, const struct ledger_list *list)
 		close(file);
 	for (size_t i = 0; i < list->count; i++)
 		any |= list->files[i].header->trace == TRACE_REGISTERED;
-	if (!on || !any || !session_join(&session, trace.home, run->libraries))
+	if (!on || !any || !session_join(&session, trace.home, run->libraries, geteuid()))
 		return;
 	for (size_t i = 0; i < list->count; i++)
 		if (list->files[i].header->trace == TRACE_REGISTERED &&

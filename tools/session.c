@@ -3,7 +3,9 @@
  */
 #include "session.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +53,18 @@ static bool make_folders(const char *path, bool *made)
 bool session_is_remote(const char *trace_dir)
 {
 	return strncmp(trace_dir, "net://", 6) == 0 || strncmp(trace_dir, "net6://", 7) == 0;
+}
+
+bool session_place(const char *asked, char *place, size_t bytes)
+{
+	size_t scheme = strspn(asked, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+
+	snprintf(place, bytes, "%s", asked);
+	if (scheme == 0 || strncmp(asked + scheme, "://", 3) != 0)
+		return true;
+	for (size_t i = 0; i < scheme && i < bytes; i++)
+		place[i] = (char)tolower((unsigned char)place[i]);
+	return session_is_remote(place);
 }
 
 /* LTTng writes below it. */
@@ -246,19 +260,29 @@ void session_leave(struct session *session)
 	session_close(session);
 }
 
-static void joined_main(const struct session_plan *plan, const struct session *session, int talk)
+/* What is told of a user's processes is told by him: LTTng's buffers, and keys in a trace, are a user's. */
+static bool become(uid_t uid)
+{
+	return geteuid() != 0 || uid == 0 || (setgroups(0, NULL) == 0 &&
+		setresgid(USER_NOBODY, USER_NOBODY, USER_NOBODY) == 0 && setresuid(uid, uid, uid) == 0);
+}
+
+static void joined_main(const struct session_plan *plan, const struct session *session, uid_t uid,
+	int talk)
 {
 	pid_t caller = getppid();
 
 	close(session->talk);
 	close(session->events);
+	if (!become(uid))
+		_exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() == caller)
 		emitter_main(plan, talk);
 	_exit(1);
 }
 
-bool session_join(struct session *session, const char *home, const char *folder)
+bool session_join(struct session *session, const char *home, const char *folder, uid_t uid)
 {
 	static const struct timeval patience = {.tv_sec = ASK_SECONDS};
 	struct session_plan plan = {.name = "", .home = home, .folder = folder, .talk = -1};
@@ -279,12 +303,19 @@ bool session_join(struct session *session, const char *home, const char *folder)
 	setsockopt(events[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	session->keeper = fork();
 	if (session->keeper == 0)
-		joined_main(&plan, session, talk[1]);
+		joined_main(&plan, session, uid, talk[1]);
 	close(talk[1]);
 	close(events[1]);
 	if (session->keeper < 0)
 		session_close(session);
 	return session->keeper > 0;
+}
+
+bool session_is_joined(struct session *session)
+{
+	struct session_report report;
+
+	return talk_receive(session->talk, &report, ASK_SECONDS * 1000) && report.good;
 }
 
 void session_part(struct session *session)

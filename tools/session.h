@@ -45,6 +45,8 @@ struct session_result {
 
 /* net://HOST[:PORT[:PORT]]: the trace goes to a relay daemon there, and nothing of it is here. */
 bool session_is_remote(const char *trace_dir);
+/* What was asked for, its scheme in lower case. False: one of another scheme, which nobody means as a folder. */
+bool session_place(const char *asked, char *place, size_t bytes);
 
 /*
  * A flight recorder: the newest events stay in memory, and are written as a folder
@@ -115,7 +117,9 @@ void session_leave(struct session *session);
  * Emit into somebody else's session, by session_emit(): a helper registers with its daemon.
  * session_part() waits until all is out, at most 3 s. False: no process could be started.
  */
-bool session_join(struct session *session, const char *home, const char *folder);
+bool session_join(struct session *session, const char *home, const char *folder, uid_t uid);
+/* Waits until LTTng has it as a process of that user. */
+bool session_is_joined(struct session *session);
 void session_part(struct session *session);
 
 /*

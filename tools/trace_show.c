@@ -163,6 +163,10 @@ static void show_text(FILE *out, const struct box_trace *trace, const struct fac
 		fprintf(out, "  %-10s %7u  ", box_trace_word(reach),
 			process->pid ? (unsigned)process->pid : process->who->pid);
 		put_safe(out, process->who->command, 24);
+		if (!process->file->own) {
+			fputs(" of ", out);
+			put_safe(out, process->user, 24);
+		}
 		fprintf(out, "%s%s\n", why[0] ? ": " : "", why);
 	}
 }

@@ -129,8 +129,9 @@ enum trace_answer {
 
 /*
  * While a trace of the whole machine is on there is a file of this name in the folder of shared
- * state, and whoever keeps the trace holds a lock on it. A line each: control=NUMBER, home=PATH
- * (LTTNG_HOME of the session daemon; empty: whatever the process has), and what the command reads.
+ * state (root's, which is of all users, has one in /run/cuward, too), and whoever keeps the trace holds
+ * a lock on it. A line each: control=NUMBER, home=PATH (LTTNG_HOME of the session daemon; empty:
+ * whatever the process has), and what the command reads.
  */
 #define TRACE_FILE "trace"
 

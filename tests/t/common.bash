@@ -59,7 +59,7 @@ common_setup() {
 		}
 		# told FILE FILTER: true of the JSON.
 		told() {
-			jq -e "$2" "$1" >/dev/null || { echo "not so: $2"; cat "$1"; exit 1; }
+			jq -e "$2" "$1" >/dev/null || { echo "not so: $2"; head -c 3000 "$1"; exit 1; }
 		}
 		finish() {
 			local status=$?

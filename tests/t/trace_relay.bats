@@ -124,6 +124,19 @@ told() {
 	told '[.kernels[].name]' '["third"]'
 }
 
+@test "a scheme in capitals is the same, and another one is no folder" {
+	cuward run -q --sim --trace="NET${url#net}" --report big.json -- "$home/play" init device 0
+	[ "$(jq -r .run.trace.dir big.json)" = "$url" ]
+	for bad in tcp://127.0.0.1 NETS://host file:///tmp/x; do
+		run -125 cuward run --sim --trace="$bad" -- touch started
+		[ "$output" = "cuward: --trace: '$bad' is neither a folder nor net://HOST" ]
+		run -2 cuward trace start -o "$bad"
+		[ "$output" = "cuward: trace -o: neither a folder nor net://HOST" ]
+	done
+	[ ! -e started ]
+	[ -z "$(find . -maxdepth 1 -iname '*:')" ]
+}
+
 @test "nobody there is one clear sentence, and the command does not start" {
 	run -125 cuward run --sim --trace=net://127.0.0.1:1:1 -- touch started
 	[[ $output == "cuward: --trace: LTTng could not "*" in net://127.0.0.1:1:1: "* ]]
