@@ -237,7 +237,7 @@ static bool fits(unsigned word_index, const struct group_limits *limits, struct 
 	return true;
 }
 
-static uint64_t least_room(unsigned word_index, const struct group_limits *limits)
+uint64_t group_room(unsigned word_index, const struct group_limits *limits)
 {
 	uint64_t room = BYTES_NONE;
 
@@ -249,15 +249,6 @@ static uint64_t least_room(unsigned word_index, const struct group_limits *limit
 		room = left < room ? left : room;
 	}
 	return room;
-}
-
-uint64_t group_room(unsigned word_index, const struct group_limits *limits, uint64_t wanted)
-{
-	uint64_t room = least_room(word_index, limits);
-
-	if (room >= wanted || !peers_drop_dead(group.self))
-		return room;
-	return least_room(word_index, limits);
 }
 
 bool group_rooms(unsigned word_index, const struct group_limits *limits, uint64_t raised,

@@ -103,11 +103,8 @@ bool group_rooms(unsigned word_index, const struct group_limits *limits, uint64_
 /* Index of a limit of ours that this process (NULL: ours) is bound by too, by scope and group; -1. */
 int group_which(const struct slot *slot, unsigned scope, uint32_t gid);
 
-/*
- * What the groups leave: the least of limit less use, BYTES_NONE without limits. Who seems to leave less than
- * `wanted` is looked at: the dead hold nothing.
- */
-uint64_t group_room(unsigned word_index, const struct group_limits *limits, uint64_t wanted);
+/* What the groups leave: the least of limit less use, BYTES_NONE without limits. */
+uint64_t group_room(unsigned word_index, const struct group_limits *limits);
 
 /* Forget everything, in a forked child whose kernel wipes nothing. */
 void group_forget(void);

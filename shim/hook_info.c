@@ -7,6 +7,7 @@
 #include "grant.h"
 #include "bounds.h"
 #include "overhead.h"
+#include "peers.h"
 #include "quota.h"
 #include "traced.h"
 
@@ -22,6 +23,16 @@ static int current_device(void)
 	return guest_current_device(guest_thread(), &context);
 }
 
+/* The dead hold nothing: where others seem to leave less, it is looked at who is alive. */
+static uint64_t groups_leave(const struct guest_device *device, uint64_t wanted)
+{
+	uint64_t left = group_room(device->ledger->slot_device, &device->group);
+
+	if (left >= wanted || !peers_drop_dead(guest.header->slot))
+		return left;
+	return group_room(device->ledger->slot_device, &device->group);
+}
+
 /* Of what the driver has free. */
 static uint64_t room(const struct guest_device *device, uint64_t available)
 {
@@ -30,8 +41,7 @@ static uint64_t room(const struct guest_device *device, uint64_t available)
 		used < device->limit ? device->limit - used : 0;
 
 	available = least(available, own);
-	return unlikely(device->grouped) ?
-		least(available, group_room(device->ledger->slot_device, &device->group, available)) : available;
+	return unlikely(device->grouped) ? least(available, groups_leave(device, available)) : available;
 }
 
 static uint64_t limit_of(const struct guest_device *device)

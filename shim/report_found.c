@@ -157,11 +157,12 @@ static uint64_t live_objects(const uint64_t objects[OBJECT_COUNT])
 	uint64_t count = 0;
 
 	/*
-	 * The primary context is never destroyed by a program of the CUDA runtime, and frameworks keep the addresses
-	 * they reserved: both are among the objects, and nothing that went wrong.
+	 * The primary context is never destroyed by a program of the CUDA runtime, and frameworks keep
+	 * the addresses they reserved: nothing went wrong there.
 	 */
 	for (unsigned i = 0; i < OBJECT_COUNT; i++)
-		if (i != OBJECT_CONTEXT && i != OBJECT_MEM_POOL && i != OBJECT_ADDRESS_RANGE && i != OBJECT_MAPPING)
+		if (i != OBJECT_CONTEXT && i != OBJECT_MEM_POOL && i != OBJECT_ADDRESS_RANGE &&
+			i != OBJECT_MAPPING)
 			count += objects[i];
 	return count;
 }
