@@ -69,18 +69,32 @@ static char *map_file(int fd)
 	return base;
 }
 
-#define FIRST_THREADS 4u
-
 /* Header, first thread blocks and first records: with less room, all of it goes to private memory. */
 static int allocate_first(int fd)
 {
 	int error = share_allocate(fd, 0, sizeof(struct ledger_header));
 
 	if (!error)
-		error = share_allocate(fd, LEDGER_THREADS_OFFSET, FIRST_THREADS * sizeof(struct ledger_thread));
+		error = share_allocate(fd, LEDGER_THREADS_OFFSET, 
+			LEDGER_FIRST_THREADS * sizeof(struct ledger_thread));
 	if (!error)
 		error = share_allocate(fd, LEDGER_RECORDS_OFFSET, LEDGER_GROW_BYTES);
 	return error;
+}
+
+/* A run that reads our books would take us for one that never was. Elsewhere nobody would remove it. */
+static void leave_mark(int folder, const struct process_identity *who)
+{
+	char name[sizeof(ledger.name)];
+	int fd;
+
+	if (faccessat(folder, ".run", F_OK, 0) != 0)
+		return;
+	snprintf(name, sizeof(name), "%u-%u-%llu" LEDGER_LOST, who->pid, who->image,
+		(unsigned long long)who->start_ticks);
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
 }
 
 static bool open_file(struct process_identity *who, char *why, size_t why_bytes)
@@ -104,13 +118,14 @@ static bool open_file(struct process_identity *who, char *why, size_t why_bytes)
 			strerror(error ? -error : ENOMEM));
 		if (fd >= 0)
 			unlinkat(folder, ledger.name, 0);
+		leave_mark(folder, who);
 	}
 	if (fd >= 0)
 		close(fd);
 	close(folder);
 	if (ledger.base) {
 		ledger.in_file = true;
-		ledger.threads_allocated = FIRST_THREADS;
+		ledger.threads_allocated = LEDGER_FIRST_THREADS;
 		ledger.allocated = LEDGER_GROW_BYTES / sizeof(struct ledger_record);
 	}
 	return ledger.in_file;

@@ -139,11 +139,11 @@ static void add_file(struct ledger_list *list, const char *path)
 		list->unreadable++;
 }
 
-static bool is_ledger_name(const char *name)
+static bool has_end(const char *name, const char *end)
 {
 	const char *dot = strrchr(name, '.');
 
-	return dot && dot > name && strcmp(dot, ".ledger") == 0;
+	return dot && dot > name && strcmp(dot, end) == 0;
 }
 
 static int by_start(const void *left, const void *right)
@@ -172,8 +172,10 @@ void ledger_list_open(struct ledger_list *list, const char *dir, const char *job
 		return;
 	tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
 	while (tree && (entry = fts_read(tree)))
-		if (entry->fts_info == FTS_F && is_ledger_name(entry->fts_name))
+		if (entry->fts_info == FTS_F && has_end(entry->fts_name, ".ledger"))
 			add_file(list, entry->fts_path);
+		else if (entry->fts_info == FTS_F && has_end(entry->fts_name, LEDGER_LOST))
+			list->lost++;
 	if (tree)
 		fts_close(tree);
 	if (list->count > 0)

@@ -30,6 +30,7 @@ void ledger_close(struct ledger_file *file);
 struct ledger_list {
 	struct ledger_file *files; /* by start of the image */
 	size_t count;
+	size_t lost; /* processes that had no room for one */
 	size_t unreadable;
 	char why[256]; /* of the last unreadable one */
 };

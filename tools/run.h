@@ -225,6 +225,7 @@ struct run_sums {
 	uint64_t leaked;
 	uint64_t denied;
 	uint64_t unrecorded; /* processes, where there is a trace */
+	uint64_t unknown; /* processes whose ledgers were not made, or cannot be read */
 };
 struct run_sums run_sum_up(const struct ledger_list *list);
 

@@ -87,18 +87,43 @@ static bool dir_is_safe(const char *dir)
 	return S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & 022);
 }
 
+/* Could a process keep its books there now? 0, or why not. */
+static int find_room(const struct run *run)
+{
+	char path[PATH_MAX + 200];
+	off_t bytes = sizeof(struct ledger_header) + LEDGER_FIRST_THREADS * sizeof(struct ledger_thread) +
+		LEDGER_GROW_BYTES;
+	int error, fd;
+
+	snprintf(path, sizeof(path), "%s/.room", run->job_dir);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return errno;
+	error = posix_fallocate(fd, 0, bytes);
+	unlink(path);
+	close(fd);
+	return error;
+}
+
 int run_folder_open(struct run *run)
 {
 	bool needed = run->values[SETTING_report].text || run->values[SETTING_fail_on].text;
+	int error = dir_is_safe(run->dir) && lock_folder(run) ? 0 : errno;
+	int no_room = error ? 0 : find_room(run);
 
-	if (dir_is_safe(run->dir) && lock_folder(run))
-		return 0;
-	if (needed)
-		return run_fail("cannot use the folder %s: %s; without it there is no report",
-			run->dir, strerror(errno));
-	run_say(run, "cannot use the folder %s: %s; there will be no report", run->dir,
-		strerror(errno));
-	run->dir[0] = 0;
+	if (needed && (error || no_room)) {
+		run_folder_close(run);
+		return run_fail("cannot use the folder %s: %s; without it there is no report", run->dir,
+			strerror(error ? error : no_room));
+	}
+	if (no_room)
+		run_say(run, "there is no room in %s: %s; what processes do may not be recorded", run->dir,
+			strerror(no_room));
+	if (error) {
+		run_say(run, "cannot use the folder %s: %s; there will be no report", run->dir,
+			strerror(error));
+		run->dir[0] = 0;
+	}
 	return 0;
 }
 
@@ -146,6 +171,14 @@ bool run_folder_is_dead(const char *dir, const char *path)
 	return dead;
 }
 
+/* What a process without room left: nobody needs it once the run is gone. */
+static bool is_mark(const FTSENT *file)
+{
+	const char *dot = strrchr(file->fts_name, '.');
+
+	return dot && strcmp(dot, LEDGER_LOST) == 0 && file->fts_statp->st_size == 0;
+}
+
 static void remove_file(const FTSENT *file)
 {
 	FTSENT *folder = file->fts_parent;
@@ -153,7 +186,9 @@ static void remove_file(const FTSENT *file)
 	if (folder->fts_number == FOREIGN || strcmp(file->fts_name, ".run") == 0 ||
 		strcmp(file->fts_name, RECORD_FILE) == 0)
 		return;
-	if (!run_folder_is_dead(sweeping.dir, file->fts_path) || unlink(file->fts_path) != 0)
+	if (is_mark(file))
+		unlink(file->fts_path);
+	else if (!run_folder_is_dead(sweeping.dir, file->fts_path) || unlink(file->fts_path) != 0)
 		folder->fts_number = NEEDED;
 	else
 		sweeping.files++;

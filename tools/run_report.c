@@ -97,6 +97,7 @@ struct run_sums run_sum_up(const struct ledger_list *list)
 		for (unsigned d = 0; d < header->device_count && d < SLOT_DEVICES; d++)
 			sums.denied += header->devices[d].denied;
 	}
+	sums.unknown = list->lost + list->unreadable;
 	return sums;
 }
 
@@ -150,11 +151,20 @@ static int failed_on(const struct run *run, const struct run_sums *sums, const c
 	return EXIT_STALLED;
 }
 
+static bool asks_to_fail(const struct run *run)
+{
+	return run->fail_leak_bytes != BYTES_NONE || run->fail_denied ||
+		run->watch.orders[WATCH_STALL].fail || run->watch.orders[WATCH_IDLE].fail;
+}
+
 static int exit_status(const struct run *run, const struct run_sums *sums)
 {
 	const char *word;
 	int failed = failed_on(run, sums, &word);
 
+	/* Nobody knows whether it is fine. */
+	if (!failed && run->status == 0 && sums->unknown && asks_to_fail(run))
+		return EXIT_CUWARD;
 	if (!failed)
 		return run->status;
 	return run->error_exitcode ? run->error_exitcode : failed;
@@ -271,6 +281,7 @@ static void put_run(struct json *json, const struct run *run, const struct run_s
 	json_number(json, "leaked_bytes", sums->leaked_bytes);
 	json_number(json, "leaked", sums->leaked);
 	json_number(json, "denied", sums->denied);
+	json_number(json, "unknown_processes", sums->unknown);
 	put_settings(json, run);
 	put_suppressions(json, run);
 	put_watch(json, run);

@@ -170,6 +170,16 @@ static void put_unreadable(struct report_out *out, const struct ledger_list *lis
 	text_char(out, '\n');
 }
 
+static void put_lost(struct report_out *out, const struct run *run, const struct ledger_list *list)
+{
+	text_put(out, "cuward: ");
+	text_number(out, list->lost);
+	text_put(out, list->lost == 1 ? " process" : " processes");
+	text_put(out, " could not be recorded, for there was no room in ");
+	text_clean(out, run->dir, SIZE_MAX);
+	text_put(out, ": what was done there is not known\n");
+}
+
 /* Its calls were not recorded; the report has all of them. */
 static void put_unrecorded(struct report_out *out, const struct run_sums *sums)
 {
@@ -235,12 +245,14 @@ void run_summary(const struct run *run, const struct ledger_list *list)
 		text_number(&out, users - shown);
 		text_char(&out, '\n');
 	}
-	if (users == 0 && run->dir[0])
+	if (users == 0 && run->dir[0] && !sums.unknown)
 		put_nobody(&out, list);
 	if (first)
 		put_unused(&out, run, first->header);
 	if (users > 0)
 		put_unused_suppressions(&out, run);
+	if (list->lost > 0)
+		put_lost(&out, run, list);
 	if (list->unreadable > 0)
 		put_unreadable(&out, list);
 	if (run->tracing)

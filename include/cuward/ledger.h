@@ -189,6 +189,10 @@ struct slot {
 #define LEDGER_THREADS_MAX 2048u
 #define LEDGER_SITES_BYTES_MAX (16u << 20)
 #define LEDGER_RECORDS_MAX (16u << 20)
+/* Who found no room for his ledger leaves an empty file of this ending, where a run looks for it. */
+#define LEDGER_LOST ".lost"
+/* Thread blocks that have room from the start, as has one piece of records. */
+#define LEDGER_FIRST_THREADS 4u
 #define LEDGER_GROW_BYTES (64u << 10)
 #define LEDGER_CALLS_MAX 720u
 #define LEDGER_DENIALS_MAX 64u

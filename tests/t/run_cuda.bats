@@ -212,3 +212,41 @@ played() {
 	cuward run -q true
 	[ "$(find state -name '*.ledger' | wc -l)" -eq 0 ]
 }
+
+@test "no room for the books: nothing is said to be fine that is not known" {
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	mkdir -m 700 state
+	cat >script <<-'X'
+		mount -t tmpfs -o size=64k,mode=700 none state
+		run() { status=0; "$B/cuward" run --sim -m 4M "$@" >said 2>&1 || status=$?; }
+		is() { [ "$status" -eq "$1" ] && grep -Eqx "$2" said || { echo "status $status"; cat said; exit 1; }; }
+		room() { mount -o "remount,size=$1" none "$PWD/state"; }
+		run -- "$play" init device 0 refused 5M alloc 3M
+		is 0 "cuward: there is no room in $PWD/state: No space left on device; what processes do may not be recorded"
+		is 0 "cuward: 1 process could not be recorded, for there was no room in $PWD/state: what was done there is not known"
+		! grep -q 'no process' said || exit 1
+		run -- true
+		is 0 'cuward: no process used CUDA'
+		for option in '--fail-on leak' '--fail-on denied' '--report r.json'; do
+			run $option -- touch never
+			is 125 "cuward: cannot use the folder $PWD/state: No space left on device; without it there is no report"
+		done
+		# It gets full meanwhile.
+		room 1m
+		run --report r.json --fail-on leak -- sh -c 'dd if=/dev/zero of=state/fill bs=1k count=2000 2>/dev/null
+			"$0" init device 0 alloc 3M; "$0" init device 0 alloc 3M' "$play"
+		is 125 "cuward: 2 processes could not be recorded, for there was no room in $PWD/state: what was done there is not known"
+		[ "$(jq -c '[.run.unknown_processes, .run.exit_status, .run.failed_on, .processes]' r.json)" = '[2,125,null,[]]' ] || exit 1
+		rm state/fill
+		run --fail-on leak -- "$play" init device 0 alloc 3M
+		is 23 'cuward: play .pid [0-9]+. leaked 3 MiB in 1 allocation:'
+		# Nothing stays, and who has no run leaves no mark.
+		room 64k
+		LD_PRELOAD=$B/libcuward.so "$B/cuward" doctor >/dev/null 2>&1
+		LD_PRELOAD=$B/libcuward.so LD_LIBRARY_PATH=$B/sim "$play" init device 0 alloc 3M
+		[ -z "$(find state -type f -not -name 'slots.*')" ] || exit 1
+		[ ! -e never ]
+	X
+	export play
+	unshare -m bash ./script
+}
