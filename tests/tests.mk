@@ -77,7 +77,7 @@ $(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) 
 
 test-programs: all $(apps) $(units) $(model_programs) $(B)/model/hooked $(B)/sim/truth \
 	$(B)/model/told/libcuward-lttng.so \
-	$(B)/bench/bench $(B)/bench/steps
+	$(B)/bench/bench $(B)/bench/steps $(B)/bench/starts
 
 # Set-up comes first and alone; then every core, unless make was told how many.
 all_cores = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -121,16 +121,20 @@ check-gpu: ## what only a real GPU can show (WITH_LTTNG=0: needs no package)
 
 bench: ## what cuward costs, as ratios in one run
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory all $(B)/bench/bench $(B)/bench/steps $(B)/apps/group $(B)/apps/play \
+	@$(MAKE) --no-print-directory all $(B)/bench/bench $(B)/bench/steps $(B)/bench/starts $(B)/apps/group $(B)/apps/play \
 		$(B)/sim/truth $(if $(filter 0,$(WITH_LTTNG)),,$(B)/bench/traced)
 	@B=$(abspath $(B)) tests/bench/run.sh
 	@$(if $(filter 0,$(WITH_LTTNG)),,B=$(abspath $(B)) tests/bench/traced.sh)
 	@B=$(abspath $(B)) tests/bench/box.sh
 	@B=$(abspath $(B)) CC="$(CC)" tests/bench/reader.sh
 
+# On a machine that does nothing else; `git add` what it leaves.
+bench-record: bench ## bench, and its results as one more line of docs/bench.jsonl
+	@B=$(abspath $(B)) tests/bench/record.sh
+
 demo: ## a small training program with a planted leak, under cuward
 	@tests/setup.sh build
 	@$(MAKE) --no-print-directory all $(B)/apps/train
 	@B=$(abspath $(B)) tests/demo.sh
 
-.PHONY: test-programs
+.PHONY: test-programs bench-record

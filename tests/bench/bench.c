@@ -6,7 +6,9 @@
  *	                       freed and made again from either end and at random
  *	bench threads N        pairs of N threads on one device, million pairs a second
  *	bench stack DEPTH      pairs of a function that is DEPTH calls deep
- *	bench steps WHAT       between two breakpoints 100 calls of WHAT, a row of `calls`, for steps.c
+ *	bench steps WHAT [LIVE [COUNT]]
+ *	                       between two breakpoints COUNT (100) calls of WHAT, a row of `calls`, for steps.c;
+ *	                       or of lifo, fifo or random among LIVE live allocations
  *	bench hold LIVE        makes LIVE allocations and waits for the end of its input
  *	bench init             cuInit and a context, and no more
  *
@@ -170,18 +172,24 @@ static double least(void (*call)(void), long count)
 	return best;
 }
 
-static void time_live(long count)
-{
-	static const struct {
-		const char *name;
-		void (*call)(void);
-	} orders[] = { { "lifo", lifo }, { "fifo", fifo }, { "random", at_random } };
+static const struct {
+	const char *name;
+	void (*call)(void);
+} orders[] = { { "lifo", lifo }, { "fifo", fifo }, { "random", at_random } };
+#define ORDERS (sizeof(orders) / sizeof(orders[0]))
 
+static void make_live(long count)
+{
 	live.all = malloc(count * sizeof(*live.all));
 	live.count = count;
 	for (long i = 0; i < count; i++)
 		must(cuMemAlloc(&live.all[i], 512), "live allocations");
-	for (unsigned i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+}
+
+static void time_live(long count)
+{
+	make_live(count);
+	for (unsigned i = 0; i < ORDERS; i++)
 		printf("pair_%s_%ld %.2f\n", orders[i].name, count, least(orders[i].call, 20000));
 	for (long i = 0; i < count; i++)
 		cuMemFree(live.all[i]);
@@ -236,23 +244,32 @@ static __attribute__((noinline)) void pairs_at(long depth)
 	printf("pair_deep %.2f\n", least(pair, 20000));
 }
 
-static int steps(const char *name)
+static int steps(const char *name, long count, long times)
 {
+	void (*call)(void) = NULL;
+
+	for (unsigned i = 0; i < CALLS; i++)
+		if (strcmp(calls[i].name, name) == 0)
+			call = calls[i].call;
+	for (unsigned i = 0; i < ORDERS && count > 0; i++)
+		if (strcmp(orders[i].name, name) == 0)
+			call = orders[i].call;
+	if (!call)
+		return 2;
+	if (count > 0)
+		make_live(count);
 #if defined(__x86_64__)
-	for (unsigned i = 0; i < CALLS; i++) {
-		if (strcmp(calls[i].name, name) != 0)
-			continue;
-		for (int n = 0; n < 200; n++)
-			calls[i].call();
-		__asm__ volatile("int3");
-		for (int n = 0; n < 100; n++)
-			calls[i].call();
-		__asm__ volatile("int3");
-		return 0;
-	}
-#endif
-	(void)name;
+	for (int n = 0; n < 200; n++)
+		call();
+	__asm__ volatile("int3");
+	for (long n = 0; n < times; n++)
+		call();
+	__asm__ volatile("int3");
+	return 0;
+#else
+	(void)times;
 	return 2;
+#endif
 }
 
 static void hold(long count)
@@ -288,7 +305,7 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "stack") == 0)
 		pairs_at(number);
 	else if (strcmp(what, "steps") == 0 && argc > 2)
-		return steps(argv[2]);
+		return steps(argv[2], argc > 3 ? atol(argv[3]) : 0, argc > 4 ? atol(argv[4]) : 100);
 	else if (strcmp(what, "hold") == 0)
 		hold(number);
 	else

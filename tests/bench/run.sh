@@ -3,15 +3,16 @@
 #
 # A figure is the median of several processes, of each of which the least of its rounds counts: what
 # disturbs a round only ever adds to it. The three columns take turns, so that a slow minute of the
-# machine hits all of them. `added` is shim less bare, `ratio` shim by bare; instructions are counted one step
-# at a time and are exact. Bars are below, next to their rows; exit 1 if one does not hold.
+# machine hits all of them. `added` is shim less bare, `ratio` shim by bare; `instr.` and `traced` are the
+# instructions that the shim adds, without and with a session, counted one step at a time: they are exact. Bars
+# are below, next to their rows; exit 1 if one does not hold.
 #
-# The table is left as JSON in build/bench.json. RUNS=N processes a figure (default 3); QUICK=1 leaves out
+# The table is left as JSON in build/bench.json; record.sh keeps it. RUNS=N processes a figure (default 3); QUICK=1 leaves out
 # a million live allocations.
 set -eu
 cd "$(dirname "$0")/../.." || exit 1
 B=${B:-$PWD/build}
-bench=$B/bench/bench steps=$B/bench/steps
+bench=$B/bench/bench steps=$B/bench/steps starts=$B/bench/starts
 shim=$B/libcuward.so
 runs=${RUNS:-3}
 sizes="1000 100000"
@@ -52,15 +53,16 @@ median() {
 # ---- the table ----
 
 failed=0
+load=$(cut -d' ' -f1 /proc/loadavg)
 : >"$work/rows"
 : >"$work/instructions"
 
 # row NAME UNIT FIGURE BAR: FIGURE (added, shim, bare, instructions) is held against BAR, an upper limit, or a
 # lower one with a leading >.
 row() {
-	local bare shim traced instructions added ratio value= verdict= bar=${4-}
+	local bare shim traced instructions instructions_traced added ratio value= verdict= bar=${4-}
 	bare=$(median bare "$1") shim=$(median shim "$1") traced=$(median traced "$1")
-	instructions=$(awk -v n="$1" '$1 == n { print $2 }' "$work/instructions")
+	read -r instructions instructions_traced < <(awk -v n="$1" '$1 == n { print $2, $3 }' "$work/instructions") || :
 	[ -n "$shim" ] || return 0
 	added=$(awk -v x="$bare" -v y="$shim" 'BEGIN { if (x != "") printf "%.2f", y - x }')
 	ratio=$(awk -v x="$bare" -v y="$shim" 'BEGIN { if (x > 0) printf "%.2f", y / x }')
@@ -70,10 +72,11 @@ row() {
 			print (lower ? v > bar + 0 : v <= bar + 0) ? "holds" : "FAILS" }')
 		[ "$verdict" = holds ] || failed=1
 	fi
-	printf '%-26s %10s %10s %10s %9s %6s %6s  %-10s %-16s %s\n' "$1" "${bare:--}" "$shim" "${traced:--}" \
-		"${added:--}" "${ratio:--}" "${instructions:--}" "$2" "${bar:+$3 ${bar/#[0-9]/<=${bar:0:1}}}" "$verdict"
+	printf '%-26s %10s %10s %10s %9s %6s %6s %6s  %-10s %-16s %s\n' "$1" "${bare:--}" "$shim" "${traced:--}" \
+		"${added:--}" "${ratio:--}" "${instructions:--}" "${instructions_traced:--}" "$2" \
+		"${bar:+$3 ${bar/#[0-9]/<=${bar:0:1}}}" "$verdict"
 	printf '%s\t' "$1" "$2" "$bare" "$shim" "$traced" "$added" "$ratio" "$instructions" "${3-}" "$bar" \
-		"$verdict" >>"$work/rows"
+		"$verdict" "$instructions_traced" >>"$work/rows"
 	echo >>"$work/rows"
 }
 
@@ -110,13 +113,31 @@ done
 # Instructions of 100 calls, and system calls: none may be on the way.
 by_gcc=
 ! readelf -p .comment "$shim" | grep -q GCC: || by_gcc=instructions
-for what in launch launch_ex launch_cooperative mem_get_info pair_0 pair_async; do
-	read -r x calls_bare < <(bare "$steps" 100 "$bench" steps $what)
-	read -r y calls_shim < <(shim "$steps" 100 "$bench" steps $what)
-	echo "$what $(awk -v x="$x" -v y="$y" 'BEGIN { print y - x }')" >>"$work/instructions"
-	note bare "${what}_system_calls" "$calls_bare"
-	note shim "${what}_system_calls" "$calls_shim"
+# Stepping is slow: of what is traced, or among many others, 20 calls.
+counted() { # ROW WHAT LIVE
+	local x y z calls_bare calls_shim calls_traced times=100
+	[ "$3" -eq 0 ] || times=20
+	read -r x calls_bare < <(bare "$steps" $times "$bench" steps "${@:2}" $times)
+	read -r y calls_shim < <(shim "$steps" $times "$bench" steps "${@:2}" $times)
+	note bare "$1_system_calls" "$calls_bare"
+	note shim "$1_system_calls" "$calls_shim"
+	if [ "$3" -eq 0 ] && read -r z calls_traced < <(traced "$steps" 20 "$bench" steps "${@:2}" 20); then
+		note traced "$1_system_calls" "$calls_traced"
+	fi
+	awk -v n="$1" -v x="$x" -v y="$y" -v z="${z-}" 'BEGIN { print n, y - x, z == "" ? "" : z - x }' \
+		>>"$work/instructions"
+}
+single="launch launch_ex launch_cooperative mem_get_info pair_0 pair_async"
+for what in $single; do
+	counted $what $what 0
 done
+for size in $sizes; do
+	for order in lifo fifo random; do
+		CUWARD_SIM_REUSE=immediate counted pair_${order}_$size $order "$size"
+		CUWARD_SIM_REUSE=never counted fresh_pair_${order}_$size $order "$size"
+	done
+done
+rm -rf "$CUWARD_DIR" # those were killed
 
 # Bytes a record: what a hundred thousand live allocations add to the ledger.
 ledger_blocks() {
@@ -136,32 +157,18 @@ empty=$(ledger_blocks 0)
 full=$(ledger_blocks 100000)
 note shim record $(((full - empty) / 100000))
 
-# Starting: milliseconds each.
-in_turn() { # COUNT COMMAND...
-	local began=$EPOCHREALTIME
-	for _ in $(seq "$1"); do "${@:2}"; done
-	awk -v a="$began" -v b="$EPOCHREALTIME" -v n="$1" 'BEGIN { printf "%.3f\n", (b - a) * 1000 / n }'
-}
-at_once() { # COUNT COMMAND...
-	local began=$EPOCHREALTIME
-	for _ in $(seq "$1"); do "${@:2}" & done
-	wait
-	awk -v a="$began" -v b="$EPOCHREALTIME" -v n="$1" 'BEGIN { printf "%.3f\n", (b - a) * 1000 / n }'
-}
-export LD_LIBRARY_PATH=$B/sim
+# Starting: milliseconds each. In the column `traced` one session is there for all of them.
 for _ in $(seq "$runs"); do
-	for column in bare shim; do
-		[ $column = bare ] || export LD_PRELOAD=$shim CUWARD_MEMORY=60G
-		note $column start_true "$(in_turn 200 /bin/true)"
-		note $column start_init "$(in_turn 50 "$bench" init)"
-		note $column start_100_at_once "$(at_once 100 "$bench" init)"
-		note $column start_300_at_once "$(at_once 300 "$bench" init)"
-		unset LD_PRELOAD CUWARD_MEMORY
-	done
+	collect "" "$starts" start_true 200 /bin/true
+	collect "" "$starts" start_init 50 "$bench" init
+	collect "" "$starts" -a start_100_at_once 100 "$bench" init
+	collect "" "$starts" -a start_300_at_once 300 "$bench" init
 done
-unset LD_LIBRARY_PATH
-note shim start_linear "$(awk -v a="$(median shim start_300_at_once)" -v b="$(median shim start_100_at_once)" \
-	'BEGIN { printf "%.2f", a / b }')"
+collect "start_true_system_calls " "$steps" -a /bin/true
+collect "start_init_system_calls " "$steps" -a "$bench" init
+linear() { awk -v a="$(median shim "start_300_at_once$1")" -v b="$(median shim "start_100_at_once$1")" 'BEGIN { printf "%.2f", a / b }'; }
+note shim start_linear "$(linear "")"
+note shim start_linear_cpu "$(linear _cpu)"
 if [ -n "$tracing" ]; then
 	began=$EPOCHREALTIME
 	"$B/cuward" run -q --trace="$work/trace" true
@@ -170,7 +177,7 @@ fi
 
 # ---- telling ----
 
-printf '%-26s %10s %10s %10s %9s %6s %6s  %-10s %-16s\n' "" bare shim traced added ratio instr. unit bar
+printf '%-26s %10s %10s %10s %9s %6s %6s %6s  %-10s %-16s\n' "" bare shim traced added ratio instr. traced unit bar
 row launch ns added 8
 row launch_ex ns
 row launch_cooperative ns
@@ -193,15 +200,27 @@ for threads in 1 2 4; do
 	[ $threads != 2 ] || bar='>3'
 	row threads_$threads Mpairs/s shim "$bar"
 done
-for what in launch launch_ex launch_cooperative mem_get_info pair_0 pair_async; do
+for what in $single; do
 	row ${what}_system_calls "a call" shim 0
 done
+for size in $sizes; do
+	for order in lifo fifo random; do
+		row pair_${order}_${size}_system_calls "a pair" shim 0
+		row fresh_pair_${order}_${size}_system_calls "a pair" shim 0
+	done
+done
+row start_true_system_calls "in all"
+row start_init_system_calls "in all"
 row record bytes shim 80
 row start_true ms added 0.2
 row start_init ms added 2
-row start_100_at_once ms added 2
-row start_300_at_once ms added 2
-row start_linear "x of 100" shim 2
+for count in 100 300; do
+	row start_${count}_at_once ms added 2
+	row start_${count}_at_once_cpu ms added 2
+	row start_${count}_at_once_cpu_worst ms added 2
+done
+row start_linear "x of 100" shim 1.5
+row start_linear_cpu "x of 100" shim 1.5
 row run_trace_true s shim 1.5
 
 # A launch in instructions: only what gcc made is held to it.
@@ -210,11 +229,13 @@ if [ -n "$by_gcc" ]; then
 	[ "$count" -le 40 ] || { echo "launch: $count instructions more, the bar is 40"; failed=1; }
 fi
 
-jq -Rn --arg version "$("$B/cuward" --version | sed 's/^[^0-9]*//')" --argjson runs "$runs" '
+jq -Rn --arg version "$("$B/cuward" --version | sed 's/^[^0-9]*//')" --argjson runs "$runs" \
+	--argjson load "$load" '
 	def number: if . == "" then null else tonumber end;
-	{ schema: 1, version: $version, runs: $runs, rows: [ inputs | split("\t") | {
+	{ schema: 1, version: $version, load: $load, runs: $runs, rows: [ inputs | split("\t") | {
 		name: .[0], unit: .[1], bare: (.[2] | number), shim: (.[3] | number), traced: (.[4] | number),
 		added: (.[5] | number), ratio: (.[6] | number), instructions: (.[7] | number),
+		instructions_traced: (.[11] | number),
 		bar: (if .[9] == "" then null else { of: .[8], limit: .[9], holds: (.[10] == "holds") } end) } ] }
 	' "$work/rows" >"$B/bench.json"
 

@@ -1,7 +1,7 @@
 /*
  * steps.c - count the instructions and system calls a program executes between two breakpoints (int3).
  * Usage: steps [-s] CALLS PROGRAM ARG...; prints instructions and system calls divided by CALLS; -s: the
- * latter only.
+ * latter only. steps -a PROGRAM ARG...: system calls of its first thread from its beginning to its end.
  *
  * Instructions are counted one step at a time: exact, and the same every time. That is slow, and work
  * that is done once a second would be counted for each call; so system calls are counted in a second
@@ -29,11 +29,10 @@ static int wait_for(pid_t child)
 	return WSTOPSIG(status);
 }
 
-/* The program, stopped at its first breakpoint. */
-static pid_t start(char **argv)
+/* The program, stopped before its first instruction. */
+static pid_t begin(char **argv)
 {
 	pid_t child = fork();
-	int signal;
 
 	if (child == 0) {
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
@@ -42,6 +41,15 @@ static pid_t start(char **argv)
 	}
 	wait_for(child);
 	ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
+	return child;
+}
+
+/* ... and at its first breakpoint. */
+static pid_t start(char **argv)
+{
+	pid_t child = begin(argv);
+	int signal;
+
 	ptrace(PTRACE_CONT, child, NULL, NULL);
 	while ((signal = wait_for(child)) != SIGTRAP)
 		ptrace(PTRACE_CONT, child, NULL, signal);
@@ -90,12 +98,32 @@ static long count_system_calls(char **argv)
 	return stops / 2;
 }
 
+static long count_all_system_calls(char **argv)
+{
+	pid_t child = begin(argv);
+	int status, signal = 0;
+	long stops = 0;
+
+	for (;;) {
+		ptrace(PTRACE_SYSCALL, child, NULL, signal);
+		if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
+			break;
+		signal = WSTOPSIG(status) == SYSTEM_CALL ? 0 : WSTOPSIG(status);
+		stops += signal == 0;
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		exit(1);
+	return (stops + 1) / 2; /* the last does not return */
+}
+
 int main(int argc, char **argv)
 {
 	bool fast = argc > 1 && !strcmp(argv[1], "-s");
 	char **command = argv + 2 + fast;
 	double calls = argc > 2 + fast ? atoi(command[-1]) : 0;
 
+	if (argc > 2 && !strcmp(argv[1], "-a"))
+		return printf("%ld\n", count_all_system_calls(argv + 2)) < 0;
 	if (calls < 1)
 		return 2;
 	if (!fast)

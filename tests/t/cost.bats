@@ -40,6 +40,41 @@ setup() {
 	[ $((${shimmed%.*} - ${bare%.*})) -le 640 ]
 }
 
+@test "among many live ones it costs about as many: nothing is searched" {
+	readelf -p .comment "$shim" | grep -q GCC: || skip "the bar is for gcc"
+	grep -q -- ' -O2 ' "$B/flags" || skip "the bar is for -O2"
+	for order in lifo fifo random; do
+		for live in 1000 100000; do
+			read -r bare calls_bare < <("$B/bench/steps" 20 "$B/bench/bench" steps $order $live 20)
+			read -r shimmed calls < <(LD_PRELOAD=$shim "$B/bench/steps" 20 "$B/bench/bench" steps $order $live 20)
+			echo "$order $live: $bare and $shimmed instructions, $calls system calls"
+			[ "${shimmed%.*}" -gt "${bare%.*}" ]
+			[ $((${shimmed%.*} - ${bare%.*})) -le 900 ]
+			[ "$calls_bare $calls" = "0.00 0.00" ]
+		done
+	done
+	rm -r state # these were killed
+}
+
+@test "results of the bench are kept, a line a run" {
+	mkdir left
+	cp -r "$B/libcuward.so" left
+	row='{"name":"launch","unit":"ns","bare":1.5,"shim":3,"traced":null,"added":1.5,"ratio":2,"instructions":39,'
+	row+='"instructions_traced":null,"bar":{"of":"added","limit":"1","holds":false}}'
+	echo "{\"schema\":1,\"version\":\"9.9\",\"load\":0.5,\"runs\":3,\"rows\":[$row]}" >left/bench.json
+	for line in 1 2; do
+		B=$PWD/left "$TOP/tests/bench/record.sh" "$PWD/history" >said
+		grep -q "history, line $line: .*, 1 rows, 1 bars fail$" said
+	done
+	[ "$(wc -l <history)" -eq 2 ]
+	[ "$(jq -s 'map([.schema, .version, .load, .runs, .cores > 0]) | unique | map(tojson) | .[0]' -r history)" = '[1,"9.9",0.5,3,true]' ]
+	[ "$(jq -sc '.[1].rows' history)" = '{"launch":{"unit":"ns","bare":1.5,"shim":3,"added":1.5,"ratio":2,"instructions":39,"holds":false}}' ]
+	jq -e '(.date | test("^20..-..-..T..:..Z$")) and (.commit | test("^[0-9a-f]{10}(-changed)?$|^unknown")) and
+		(.compiler | length > 5) and (.cpu | length > 2) and (.kernel | length > 2)' history >said
+	# What is kept of the project's own runs can be read, too.
+	! [ -e "$TOP/docs/bench.jsonl" ] || jq -e '.rows.launch.added and .rows.pair_0.added and .commit' "$TOP/docs/bench.jsonl" >said
+}
+
 # ledger LIVE: bytes that its blocks take with so many live allocations.
 ledger() {
 	mkfifo in
