@@ -116,7 +116,8 @@ check-clusters: ## the recipes for Docker, Podman, Kubernetes and Slurm, for rea
 
 # Without packages: where LTTng's headers are missing, WITH_LTTNG=0 leaves the provider out.
 check-gpu: ## what only a real GPU can show (WITH_LTTNG=0: needs no package)
-	@$(MAKE) --no-print-directory lib sim $(addprefix $(B)/apps/,train play families versions) $(B)/bench/bench
+	@$(MAKE) --no-print-directory lib sim $(addprefix $(B)/apps/,train play families graphs lives versions) \
+		$(B)/bench/bench
 	@B=$(abspath $(B)) tests/gpu/run.sh || [ $$? -eq 77 ]
 
 bench: ## what cuward costs, as ratios in one run
