@@ -1,7 +1,7 @@
 /*
  * classes.c - launches of every class: `classes [lookup]` does 10 cuLaunchKernel, 10 cuLaunchKernelEx, 3
  * cooperative ones, and launches a graph of 4 kernels 5 times; and 3 allocations, 2 frees. Linked with
- * the driver, or with `lookup` by a lazy dlopen and dlsym of each.
+ * the driver, or with `lookup` by a lazy dlopen and dlsym of each; -DUNLINKED: it has no other way.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -10,7 +10,11 @@
 
 static void *driver;
 
+#ifdef UNLINKED
+#define CALL(name) ((__typeof__(name) *)dlsym(driver, NAME(name)))
+#else
 #define CALL(name) (driver ? (__typeof__(name) *)dlsym(driver, NAME(name)) : name)
+#endif
 #define NAME(name) NAME_(name)
 #define NAME_(name) #name
 #define NEED(name, ...) \

@@ -11,8 +11,10 @@
 #include <fenv.h>
 #include <limits.h>
 #include <linux/filter.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -177,10 +179,10 @@ static void see_restart(void)
 }
 
 /* A handler that calls the driver comes at any instruction of any call. */
-static void see_storm(void)
+static void storm(int flags)
 {
 	struct itimerval every = { { 0, 200 }, { 0, 200 } };
-	struct sigaction action = { .sa_handler = call_driver, .sa_flags = SA_RESTART };
+	struct sigaction action = { .sa_handler = call_driver, .sa_flags = SA_RESTART | flags };
 	CUdeviceptr pointers[8];
 	int failed = 0, rounds = 0;
 
@@ -196,6 +198,23 @@ static void see_storm(void)
 	memset(&every, 0, sizeof(every));
 	setitimer(ITIMER_REAL, &every, NULL);
 	printf("failed %d, in handlers %d, enough %d\n", failed, caught[0], caught[SIGALRM] >= 50);
+}
+
+static void see_storm(void)
+{
+	storm(0);
+}
+
+/* ... and on a stack of its own. */
+static void see_elsewhere(void)
+{
+	static char room[65536];
+	stack_t stack = { .ss_sp = room, .ss_size = sizeof(room) };
+
+	sigaltstack(&stack, NULL);
+	storm(SA_ONSTACK);
+	sigaltstack(NULL, &stack);
+	printf("%d %d\n", stack.ss_sp == room, stack.ss_flags);
 }
 
 /* ---- children ---- */
@@ -239,9 +258,23 @@ static void become_daemon(void)
 	printf("daemon %d\n", result);
 }
 
+static int exec_there(void *arguments)
+{
+	execvp("sh", arguments);
+	return 7;
+}
+
+static int end_there(void *unused)
+{
+	(void)unused;
+	_exit(8);
+}
+
 static void see_children(void)
 {
+	static char stack[65536] __attribute__((aligned(64)));
 	char *arguments[] = { "sh", "-c", "exit 5", NULL };
+	struct clone_args modern = { .exit_signal = SIGCHLD };
 	pthread_t thread;
 	pid_t child = fork();
 
@@ -266,8 +299,21 @@ static void see_children(void)
 	if (child == 0)
 		syscall(SYS_exit_group, use());
 	say_status("clone", child);
+	child = syscall(SYS_clone3, &modern, sizeof(modern));
+	if (child == 0)
+		syscall(SYS_exit_group, use());
+	say_status("clone3", child);
+	child = _Fork();
+	if (child == 0)
+		_exit(use());
+	say_status("_Fork", child);
+	child = clone(exec_there, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, arguments);
+	say_status("clone in our memory, exec", child);
+	child = clone(end_there, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+	say_status("clone in our memory, _exit", child);
 	posix_spawnp(&child, "sh", NULL, NULL, arguments, environ);
 	say_status("spawn", child);
+	printf("popen %d\n", pclose(popen("exit 4", "r")));
 	printf("system %d\n", system("exit 3"));
 	pthread_create(&thread, NULL, fork_here, NULL);
 	pthread_join(thread, NULL);
@@ -544,7 +590,7 @@ static const struct {
 	void (*see)(void);
 } habits[] = {
 	{ "errno", see_errno }, { "rounding", see_rounding }, { "handlers", see_handlers },
-	{ "restart", see_restart }, { "storm", see_storm }, { "children", see_children },
+	{ "restart", see_restart }, { "storm", see_storm }, { "elsewhere", see_elsewhere }, { "children", see_children },
 	{ "descriptors", see_descriptors }, { "umask", see_umask }, { "stack", see_small_stack },
 	{ "cancel", see_cancel }, { "environment", see_environment }, { "few", see_few_descriptors },
 	{ "sandbox", see_sandbox }, { "end", see_end }, { "locked", see_locked }, { "forks", see_forks }, { "profiler", see_profiler },

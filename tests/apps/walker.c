@@ -1,7 +1,9 @@
 /*
- * walker.c - takes memory around whoever interposes: reads the driver's symbol table itself.
+ * walker.c - takes memory around whoever interposes: reads the driver's symbol table itself, or takes a
+ * function out of one of its private tables.
  *
- * walker BYTES: 2 MiB in the usual way, so many around, and a question for what is free. Prints the results.
+ * walker BYTES [table]: 2 MiB in the usual way, so many around, and a question for what is free. Prints the
+ * results.
  */
 #include <cuda.h>
 #include <link.h>
@@ -37,6 +39,19 @@ static int look(struct dl_phdr_info *info, size_t size, void *found)
 	return 0;
 }
 
+/* The simulated driver has such a table where CUWARD_SIM_TABLES is 1. */
+static allocate *out_of_table(void)
+{
+	const struct {
+		size_t bytes;
+		allocate *first;
+	} *table = NULL;
+	CUuuid id;
+
+	memcpy(&id, "cuward-simulated", sizeof(id));
+	return cuGetExportTable((const void **)&table, &id) ? NULL : table->first;
+}
+
 int main(int argc, char **argv)
 {
 	allocate *around = NULL;
@@ -46,7 +61,10 @@ int main(int argc, char **argv)
 
 	if (argc < 2 || cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context))
 		return 2;
-	dl_iterate_phdr(look, &around);
+	if (argc > 2)
+		around = out_of_table();
+	else
+		dl_iterate_phdr(look, &around);
 	if (!around)
 		return 3;
 	printf("%d ", cuMemAlloc(&pointer, 2 << 20));

@@ -4,7 +4,8 @@
  * all programs of the runtime end there, with error 103 of theirs. Without the knob there are no tables.
  *
  * A table begins with its size. Its functions do nothing and say that they succeeded; two of them are
- * taken at their word, and hand out a place to write to.
+ * taken at their word, and hand out a place to write to. One more table, of no real driver, has a function
+ * that takes memory.
  */
 #include "sim.h"
 #include "sim_knobs.h"
@@ -28,6 +29,7 @@ static const char ids[][16] = {
 	"\xd4\x08\x20\x55\xbd\xe6\x70\x4b\x8d\x34\xba\x12\x3c\x66\xe1\xf2", /* the attestation */
 };
 #define WITH_PLACES 2
+static const char own_id[16] = "cuward-simulated";
 
 static CUresult nothing(void)
 {
@@ -58,6 +60,13 @@ static const struct table *table_at(unsigned number)
 	return table;
 }
 
+static const struct table *own_table(void)
+{
+	static struct table table = { sizeof(table), { (void *)sim_cuMemAlloc_v2 } };
+
+	return &table;
+}
+
 CUresult sim_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
 	if (!ppExportTable || !pExportTableId)
@@ -66,6 +75,10 @@ CUresult sim_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportT
 		if (memcmp(pExportTableId, ids[i], sizeof(ids[i])) != 0)
 			continue;
 		*ppExportTable = table_at(i);
+		return CUDA_SUCCESS;
+	}
+	if (knobs.tables && !memcmp(pExportTableId, own_id, sizeof(own_id))) {
+		*ppExportTable = own_table();
 		return CUDA_SUCCESS;
 	}
 	*ppExportTable = NULL;

@@ -117,11 +117,16 @@ host() {
 	[ "$(LD_PRELOAD=$shim ./sealed "$plugins/linked-now.so" deep)" = "$bare" ]
 }
 
-@test "who reads the driver's symbols himself is not stopped, but seen: untracked bytes" {
-	CUWARD_MEMORY=8M guest 0 "$apps/walker" $((64 << 20))
-	[ "$output" = "0 0 0" ]
-	ask '.devices[0] | [.used_bytes, .untracked_bytes]' "[$((2 << 20)),$((64 << 20))]"
-	ask '[.findings[].code | select(. == "untracked")]' '["untracked"]'
+@test "who reads the driver's symbols or private tables is not stopped, but seen: untracked bytes" {
+	export CUWARD_SIM_TABLES=1
+	for how in "" table; do
+		# shellcheck disable=SC2086
+		CUWARD_MEMORY=8M guest 0 "$apps/walker" $((64 << 20)) $how
+		[ "$output" = "0 0 0" ]
+		ask '.devices[0] | [.used_bytes, .untracked_bytes]' "[$((2 << 20)),$((64 << 20))]"
+		ask '[.findings[].code | select(. == "untracked")]' '["untracked"]'
+		ask '.calls.cuMemAlloc_v2.count' 1
+	done
 	# The same in the usual way is refused, and everything is known.
 	CUWARD_MEMORY=8M guest 0 "$apps/play" init device 0 refused 64M alloc 1M
 	ask '.devices[0].untracked_bytes' 0

@@ -10,7 +10,8 @@ setup_file() {
 	include=$("$TOP/tests/cuda_headers.sh")
 	version=$(objdump -T /lib/*/libc.so.6 | awk '$NF == "dlsym" { v = $(NF-1); gsub(/[()]/, "", v); print v; exit }')
 	for variant in lazy:-Wl,-z,lazy now:-Wl,-z,now noplt:-fno-plt O0:-O0 fixed:-no-pie\ -fno-pic \
-		plugin_lazy:-shared\ -DPLUGIN\ -Wl,-z,lazy plugin_now:-shared\ -DPLUGIN\ -Wl,-z,now; do
+		plugin_lazy:-shared\ -DPLUGIN\ -Wl,-z,lazy plugin_now:-shared\ -DPLUGIN\ -Wl,-z,now \
+		plugin_noplt:-shared\ -DPLUGIN\ -fno-plt; do
 		# shellcheck disable=SC2086
 		$CC -O2 -fPIC -D_GNU_SOURCE= -D__CUDA_API_VERSION_INTERNAL -DGLIBC_DLSYM="\"$version\"" \
 			-isystem "$include" ${variant#*:} -o "$built/${variant%%:*}" "$TOP/tests/apps/matrix.c" \
@@ -83,7 +84,7 @@ route() {
 }
 
 @test "a plug-in: local, global, under RTLD_DEEPBIND, in another namespace" {
-	for plugin in plugin_lazy plugin_now; do
+	for plugin in plugin_lazy plugin_now plugin_noplt; do
 		for how in local global deep deeplazy space; do
 			route linked "$apps/host" $how "$built/$plugin"
 			route taken "$apps/host" $how "$built/$plugin"

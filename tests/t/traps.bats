@@ -5,10 +5,10 @@ load guest
 
 setup() { guest_setup; }
 
-# traced ARG...: number of launches by call, allocations and frees in the trace.
+# traced COMMAND...: number of launches by call, allocations and frees in the trace.
 traced() {
 	rm -rf trace
-	"$B/cuward" run -q --trace=trace --report r.json "$apps/classes" "$@"
+	"$B/cuward" run -q --trace=trace --report r.json "$@"
 	babeltrace2 trace | awk '
 		/cuward:api:/ { match($0, /api = [0-9]+/); n = substr($0, RSTART + 6, RLENGTH - 6)
 			match($0, /name = "[^"]*/); name[n] = substr($0, RSTART + 8, RLENGTH - 8) }
@@ -21,7 +21,11 @@ traced() {
 	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
 	printf '%s\n' 'alloc 3' 'cuGraphLaunch 5' 'cuLaunchCooperativeKernel 3' 'cuLaunchKernel 10' \
 		'cuLaunchKernelEx 10' 'free 2' | sort >expected
-	for how in "" lookup; do
+	# Frameworks have no libcuda among what they are linked to.
+	"$CC" -w -D_GNU_SOURCE -DUNLINKED -isystem "$("$TOP/tests/cuda_headers.sh")" -o unlinked "$TOP/tests/apps/classes.c" -ldl
+	[ -z "$(readelf -d unlinked | grep libcuda)" ]
+	for how in "$apps/classes" "$apps/classes lookup" "./unlinked lookup"; do
+		# shellcheck disable=SC2086
 		traced $how | diff expected -
 		ask '[.calls | .cuLaunchKernel, .cuLaunchKernelEx, .cuLaunchCooperativeKernel, .cuGraphLaunch,
 			.cuMemAlloc_v2, .cuMemFree_v2 | .count]' '[10,10,3,5,3,2]'
