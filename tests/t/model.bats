@@ -68,10 +68,16 @@ model() {
 }
 
 @test "no way around a limit: every call that takes memory refuses twice as much" {
-	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=64M
+	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=64M CUWARD_PINNED=64M
 	guest 0 "$B/model/refuse" "$TOP/tests/model/rows.tsv"
-	[ "$output" = "21 calls refused, 0 wrong" ]
+	[ "$output" = "29 calls refused, 0 wrong" ]
 	truth process.0.device.0.requested_high $((64 * MiB))
+	truth process.0.device.0.graph_reserved_high 0
+	truth process.0.device.0.host.allocs 0
+	# A row that nobody asks fails it.
+	sed 's/^cuMemFree	release/cuMemFree	charge/' "$TOP/tests/model/rows.tsv" >rows.tsv
+	guest 1 "$B/model/refuse" rows.tsv
+	[[ "$output" == "cuMemFree: is charged and was not asked"* ]]
 }
 
 @test "16 threads that want more than there is never get it" {
