@@ -217,13 +217,30 @@ static void exported_and_kept(void)
 	OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 }
 
+/* With FILL the limit has less room than an import needs: refused, and nothing of it stays. */
+static CUdeviceptr fill(void)
+{
+	CUdeviceptr filler = 0;
+
+	if (getenv("FILL"))
+		OK(cuMemAlloc_v2(&filler, LIMIT - 2 * MiB));
+	return filler;
+}
+
 /* The descriptor comes from the parent process, by number. */
 static void vmm_importer(void)
 {
-	CUmemGenericAllocationHandle handle;
-	CUdeviceptr at = reserve(8 * MiB);
+	CUmemGenericAllocationHandle handle = POISON;
+	CUdeviceptr at = reserve(8 * MiB), filler = fill();
 	uint64_t charge = getenv("CUWARD_IMPORTED") ? 8 * MiB : 0;
 
+	if (filler) {
+		IS(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)atoi(getenv("FD")),
+			CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), OOM);
+		IS(handle, POISON);
+		IS(charged(), LIMIT - 2 * MiB);
+		OK(cuMemFree_v2(filler));
+	}
 	OK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)atoi(getenv("FD")),
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	OK(cuMemMap(at, 8 * MiB, 0, handle, 0));
@@ -524,14 +541,24 @@ static void external(void)
 	CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = { .size = MiB };
 	CUmemGenericAllocationHandle handle = create(4 * MiB);
 	CUexternalMemory memory;
-	CUdeviceptr mapped;
+	CUdeviceptr mapped, filler = 0;
+	uint64_t charge = getenv("CUWARD_IMPORTED") ? 4 * MiB : 0;
 	int fd;
+
+	if (charge)
+		OK(cuMemAlloc_v2(&filler, LIMIT - 6 * MiB));
 
 	OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	desc.handle.fd = fd;
+	if (filler) {
+		memory = (CUexternalMemory)POISON;
+		IS(cuImportExternalMemory(&memory, &desc), OOM);
+		IS(memory, POISON);
+		OK(cuMemFree_v2(filler));
+	}
 	OK(cuImportExternalMemory(&memory, &desc));
 	OK(cuExternalMemoryGetMappedBuffer(&mapped, memory, &part));
-	IS(charged(), 4 * MiB);
+	IS(charged(), 4 * MiB + charge);
 	OK(cuMemFree_v2(mapped));
 	OK(cuDestroyExternalMemory(memory));
 	OK(cuMemRelease(handle));
@@ -603,8 +630,13 @@ static void ipc_charged(void)
 	OK(cuMemAlloc_v2(&filler, LIMIT - 4 * MiB));
 	pointer = POISON;
 	IS(cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), OOM);
+	IS(cuIpcOpenMemHandle(&pointer, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), OOM);
 	IS(pointer, POISON);
 	OK(cuMemFree_v2(filler));
+	OK(cuIpcOpenMemHandle(&pointer, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	IS(charged(), 8 * MiB);
+	OK(cuIpcCloseMemHandle(pointer));
+	IS(charged(), 0);
 	close(ends[1]);
 }
 
@@ -686,15 +718,23 @@ static void pool_importer(void)
 {
 	struct shared_pool it;
 	CUmemoryPool pool;
-	CUdeviceptr pointer;
+	CUdeviceptr pointer = POISON, filler = fill();
+	uint64_t charge = getenv("CUWARD_IMPORTED") ? 4 * MiB : 0;
 
 	if (read(atoi(getenv("FD")), &it, sizeof(it)) != sizeof(it))
 		exit(2);
 	OK(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)it.fd,
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	if (filler) {
+		IS(cuMemPoolImportPointer(&pointer, pool, &it.data), OOM);
+		IS(pointer, POISON);
+		IS(charged(), LIMIT - 2 * MiB);
+		OK(cuMemFree_v2(filler));
+	}
 	OK(cuMemPoolImportPointer(&pointer, pool, &it.data));
-	IS(charged(), 0);
+	IS(charged(), charge);
 	OK(cuMemFree_v2(pointer));
+	IS(charged(), 0);
 	OK(cuMemPoolDestroy(pool));
 }
 

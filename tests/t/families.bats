@@ -212,8 +212,25 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	report=$PWD/r-%p.json
 	CUWARD_IMPORTED=charge story ipc_charged
 	mv "$(grep -l cuIpcOpenMemHandle_v2 r-*.json)" r.json
-	denied 1 $((8 * MiB))
+	ask '.denials | map([.api, .bytes, .count]) | sort' \
+		"[[\"cuIpcOpenMemHandle\",$((8 * MiB)),1],[\"cuIpcOpenMemHandle_v2\",$((8 * MiB)),1]]"
 	used 0 $((252 * MiB))
+}
+
+@test "every import can be charged, and is refused where there is no room" {
+	export CUWARD_IMPORTED=charge
+	story external
+	ask '.denials | map([.api, .bytes, .count])' "[[\"cuImportExternalMemory\",$((4 * MiB)),1]]"
+	kind imported 0 0 2 2
+	export report=$PWD/r-%p.json FILL=1
+	for row in vmm_export:cuMemImportFromShareableHandle:8 pool_export:cuMemPoolImportPointer:4; do
+		IFS=: read -r name api size <<<"$row"
+		story "$name"
+		mv "$(grep -l "\"$api\"" r-*.json)" r.json
+		ask '.denials | map([.api, .bytes, .count])' "[[\"$api\",$((size * MiB)),1]]"
+		kind imported 0 0 1 1
+		used 0 $(((256 - 2) * MiB))
+	done
 }
 
 @test "pools: what is live, or what they keep" {
