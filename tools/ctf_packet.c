@@ -350,16 +350,18 @@ static void tell_gap(struct ctf_stream *stream, uint64_t at, const char *wrong)
 	const char *far = stream->last_ns ? format_moment(stream->last_ns) : "its beginning";
 
 	if (stream->next_packet < stream->bytes)
-		ctf_complain(stream, "%s, after %s; %llu bytes are passed over", wrong, far,
-			(unsigned long long)(stream->next_packet - at));
+		ctf_complain(stream, "%s, at byte %llu after %s; %llu bytes are passed over", wrong,
+			(unsigned long long)at, far, (unsigned long long)(stream->next_packet - at));
 	else
-		ctf_complain(stream, "a stream breaks off after %s: %s", far, wrong);
+		ctf_complain(stream, "a stream breaks off after %s: %s, at byte %llu", far, wrong,
+			(unsigned long long)at);
 }
 
 static void tell_cut(struct ctf_stream *stream)
 {
-	ctf_complain(stream, "the stream is cut off: its last packet is incomplete;"
-		" what was read of it counts");
+	ctf_complain(stream, "the stream is cut off at byte %llu, within a packet that should end at %llu;"
+		" what was read of it counts", (unsigned long long)stream->bytes,
+		(unsigned long long)(stream->packet.at + stream->packet.bytes));
 }
 
 bool ctf_peek_packet(struct ctf_stream *stream)
