@@ -68,6 +68,15 @@ model_sources() { echo "$TOP"/tools/model*.c "$TOP"/tools/{spans,histogram,map,e
 	fuzz zoo fuzz_ctf $(ctf_sources)
 }
 
+@test "streams without metadata, and metadata in packets" {
+	"${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -I"$TOP/include" -DPACKET_BYTES=4096 -o "$tmp/big" "$TOP/tests/trace/big.c"
+	"$tmp/big" "$tmp/trace" 40 1 1
+	{ printf 0; cat "$tmp/trace/process_0"; printf '\n\0'; cat "$tmp/trace/calls_0"; } >"$tmp/corpus/orphans"
+	{ printf 1; cat "$tmp/trace/metadata"; printf '\n\0'; cat "$tmp/trace/memory_0"; } >"$tmp/corpus/metadata"
+	# shellcheck disable=SC2046
+	fuzz salvage fuzz_salvage $(ctf_sources)
+}
+
 @test "events as text, the model and the views" {
 	cp "$TOP"/tests/golden/*.events "$tmp/corpus"
 	# shellcheck disable=SC2046

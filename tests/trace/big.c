@@ -13,7 +13,9 @@
 
 #include "cuward/events.h"
 
+#ifndef PACKET_BYTES
 #define PACKET_BYTES 131072
+#endif
 #define PACKET_HEAD 84
 #ifndef CPUS_MAX
 #define CPUS_MAX 16
