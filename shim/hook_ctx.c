@@ -292,17 +292,20 @@ MADE_CURRENT(cuCtxSetCurrent)
 MADE_CURRENT(cuCtxPushCurrent)
 MADE_CURRENT(cuCtxPushCurrent_v2)
 
-/* The heaps of kernels may grow. */
+/* The heaps of kernels may grow, and shrink again. */
 CUresult on_cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	uint64_t began_ns = traced_begin();
 	struct overhead overhead;
+	size_t before = 0;
 	CUresult result;
 
 	overhead_open(&overhead);
+	if (overhead.device >= 0 && real.cuCtxGetLimit(&before, limit) != CUDA_SUCCESS)
+		before = 0;
 	result = real.cuCtxSetLimit(limit, value);
 	if (result == CUDA_SUCCESS)
-		overhead_close(&overhead, LEDGER_NO_RECORD);
+		overhead_close_context(&overhead, before > value ? before - value : 0);
 	return traced_end(CALL_cuCtxSetLimit, result, began_ns);
 }
 

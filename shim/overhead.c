@@ -14,6 +14,8 @@
 /* Others may have changed what they hold: what differs by more is looked at afresh. */
 #define SURPRISE (4ll << 20)
 #define FIRST_CONTEXT_MAX (1ll << 30)
+/* The driver takes memory in blocks. */
+#define BLOCK (2ull << 20)
 #define UNTRACKED_WORTH_TELLING (32ll << 20)
 
 /* Charged, but in host memory as often as not: no part of what the driver says is in use. */
@@ -152,15 +154,43 @@ void overhead_open(struct overhead *overhead)
 
 void overhead_close(const struct overhead *overhead, uint32_t record)
 {
-	CUcontext context;
 	int64_t after;
 
 	if (overhead->device < 0 || current_device() != overhead->device ||
 	    !ask(overhead->device, &after))
 		return;
-	if (record == LEDGER_NO_RECORD && real.cuCtxGetCurrent(&context) == CUDA_SUCCESS)
-		record = index_lookup(CLASS_OBJECT, grant_object_key(OBJECT_CONTEXT, (uint64_t)context));
 	attribute(overhead->device, after - overhead->before, record);
+}
+
+/* Somebody else may have freed at that moment: no more is given back than was asked for. */
+static void give_back(int device, uint64_t bytes, uint32_t record, uint64_t most)
+{
+	struct guest_device *on = &guest.devices[device];
+
+	most = (most + BLOCK - 1) & ~(BLOCK - 1);
+	bytes = bytes < most ? bytes : most;
+	bytes = bytes < ledger_record(record)->bytes ? bytes : ledger_record(record)->bytes;
+	ledger_record(record)->bytes -= bytes;
+	add(device, -(int64_t)bytes);
+	/* The driver was asked when this was gone already. */
+	set(on->unattributed, get(on->unattributed) + (int64_t)bytes);
+	set(on->ledger->untracked_bytes, get(on->unattributed) > 0 ? get(on->unattributed) : 0);
+}
+
+void overhead_close_context(const struct overhead *overhead, uint64_t shrinks)
+{
+	CUcontext context;
+	uint32_t record;
+	int64_t after;
+
+	if (overhead->device < 0 || real.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+	    !ask(overhead->device, &after))
+		return;
+	record = index_lookup(CLASS_OBJECT, grant_object_key(OBJECT_CONTEXT, (uint64_t)context));
+	if (after < overhead->before && record != LEDGER_NO_RECORD)
+		give_back(overhead->device, overhead->before - after, record, shrinks);
+	else
+		attribute(overhead->device, after - overhead->before, record);
 }
 
 /* Fixed: known without asking, and before the context is ever used. */

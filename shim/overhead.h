@@ -25,8 +25,10 @@ struct overhead {
 /* The driver is about to take memory for itself on the current device. Then close, always. */
 void overhead_open(struct overhead *overhead);
 
-/* It is done. Whatever it took goes to this object's record; LEDGER_NO_RECORD: to the context's. */
+/* It is done. Whatever it took goes to this object's record. */
 void overhead_close(const struct overhead *overhead, uint32_t record);
+/* To the current context's, which gave up so much at most. */
+void overhead_close_context(const struct overhead *overhead, uint64_t shrinks);
 
 /* A context was made on this device; it is measured once it is current on some thread. */
 void overhead_new_context(int device, uint32_t record);

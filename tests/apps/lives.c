@@ -6,6 +6,7 @@
  * Status 1, with the line, when a check fails.
  */
 #include <cuda.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -416,6 +417,86 @@ static void small_next(void)
 	}
 }
 
+/* ---- heaps that a context keeps for its kernels; LIMIT is charged with what is measured, or is not ---- */
+
+static void heaps(void)
+{
+	CUcontext other;
+
+	printf("%llu", (unsigned long long)charged() >> 20);
+	OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 24 * MiB));
+	printf(" %llu", (unsigned long long)charged() >> 20);
+	OK(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 9 * MiB));
+	printf(" %llu", (unsigned long long)charged() >> 20);
+	OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
+	IS(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 1ull << 50) != 0, 1);
+	printf(" %llu", (unsigned long long)charged() >> 20);
+	OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 * MiB));
+	printf(" %llu", (unsigned long long)charged() >> 20);
+	/* They go with their context. */
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 40 * MiB));
+	printf(" %llu", (unsigned long long)charged() >> 20);
+	OK(cuCtxDestroy_v2(other));
+	OK(cuCtxSetCurrent(context));
+	printf(" %llu\n", (unsigned long long)charged() >> 20);
+}
+
+/* ---- frees by a thread that has no context, or another's, or one that is gone ---- */
+
+static struct {
+	CUdeviceptr linear[4], managed, pooled, narrow;
+	CUarray array;
+	CUmemGenericAllocationHandle handle;
+	void *pinned;
+} left;
+
+static void *free_all(void *current)
+{
+	OK(cuCtxSetCurrent(current));
+	/* What the driver agrees to is credited, what not is not: both are compared with its truth. */
+	cuMemFree_v2(left.linear[0]);
+	cuMemFreeAsync(left.linear[1], NULL);
+	cuMemFree_v2(left.managed);
+	cuMemFree_v2(left.pooled);
+	cuArrayDestroy(left.array);
+	cuMemRelease(left.handle);
+	cuMemFreeHost(left.pinned);
+	return NULL;
+}
+
+static void elsewhere(void)
+{
+	CUDA_ARRAY_DESCRIPTOR flat = { .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 };
+	const char *who = getenv("WHO");
+	CUcontext other = NULL, none = NULL;
+	pthread_t thread;
+
+	OK(cuCtxCreate_v2(&other, 0, strcmp(who, "device") == 0));
+	if (strcmp(who, "gone") == 0)
+		OK(cuCtxDestroy_v2(other));
+	if (strcmp(who, "nobody") == 0)
+		other = none;
+	OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 3; i++)
+		left.linear[i] = take(MiB);
+	OK(cuMemAllocManaged(&left.managed, MiB, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemAllocAsync(&left.pooled, MiB, NULL));
+	OK(cuArrayCreate_v2(&left.array, &flat));
+	left.handle = create(2 * MiB);
+	OK(cuMemAllocHost_v2(&left.pinned, MiB));
+	OK(cuCtxSynchronize());
+	if (strcmp(who, "gone") == 0) {
+		cuCtxSetCurrent(other); /* is refused: then it is the one before, as on a real driver */
+		free_all(context);
+	} else if (pthread_create(&thread, NULL, free_all, other) || pthread_join(thread, NULL)) {
+		exit(2);
+	}
+	OK(cuCtxSetCurrent(context));
+	OK(cuCtxSynchronize());
+	printf("%llu\n", (unsigned long long)charged());
+}
+
 /* ---- which stream the trace names ---- */
 
 static void streams(void)
@@ -434,7 +515,7 @@ static const struct {
 } stories[] = {
 #define S(name) { #name, name }
 	S(ranges), S(multicasts), S(registered), S(reset), S(capture_frees), S(resampled), S(live), S(crossed),
-	S(places), S(shapes), S(small_next), S(streams),
+	S(places), S(shapes), S(small_next), S(streams), S(heaps), S(elsewhere),
 #undef S
 };
 

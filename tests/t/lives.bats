@@ -141,6 +141,33 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	agrees
 }
 
+@test "heaps of contexts: shown, or charged as they grow and shrink" {
+	export CUWARD_SIM_CONTEXT_BYTES=0
+	story heaps
+	[ "$output" = "0 0 0 0 0 0 0" ]
+	ask '.devices[0] | [.used_bytes, .overhead_bytes, .untracked_bytes]' "[0,$((8 * MiB)),0]"
+	CUWARD_OVERHEAD=charge story heaps
+	[ "$output" = "0 16 24 24 8 40 8" ]
+	used $((8 * MiB)) $((40 * MiB))
+}
+
+@test "freed by threads without a context, with another one, of another GPU" {
+	for who in nobody context device gone; do
+		WHO=$who guest 0 "$apps/lives" elsewhere
+		echo "$who: $output"
+		agrees
+		ask '.devices[0].used_bytes' "$output"
+		for kind in device pool managed vmm array; do
+			truth process.0.device.0.$kind.bytes "$(jq ".processes[0].memory.$kind.live_bytes" r.json)"
+			truth process.0.device.0.$kind.live "$(jq ".processes[0].memory.$kind.live" r.json)"
+		done
+		used 0 0 1
+		# What can be freed anywhere was: a MiB is left on purpose.
+		[ "$output" -ge $MiB ]
+		[ "$output" -le $((2 * MiB)) ]
+	done
+}
+
 @test "the trace names the stream that was meant, whatever its twin calls it" {
 	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
 	"$B/cuward" run -q --sim --trace=trace "$apps/lives" streams
