@@ -19,7 +19,7 @@ check) packages="$packages libcmocka-dev bats jq babeltrace2 chromium python3 gd
 	python3-jsonschema python3-pytest python3-yaml"
 	[ "$(uname -m)" != x86_64 ] ||
 		packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
-clients) packages="$packages libcmocka-dev bats jq python3 procps ffmpeg python3-numba hashcat
+clients) packages="$packages libcmocka-dev bats jq python3 procps g++ ffmpeg python3-numba hashcat
 	gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-bad" ;;
 clusters) packages="$packages libcmocka-dev bats jq python3 python3-yaml procps util-linux iproute2" ;;
 *) echo "setup.sh: unknown part '$what'" >&2; exit 2 ;;
