@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # cuward timeline: the pictures and JSON of tests/golden, filters, and traces that are no good.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
 	export LC_ALL=C.UTF-8 COLUMNS=100 TZ=UTC
 	unset NO_COLOR
@@ -230,4 +232,37 @@ expect() {
 	run bash -c "'$B/cuward' timeline '$golden/two.events' >/dev/full"
 	[ "$status" -eq 1 ]
 	[[ $output == *"cannot write the output"* ]]
+}
+
+@test "on a terminal it says how far it is, how fast, and how long it will take; elsewhere nothing" {
+	"${CC:-cc}" -O2 -std=gnu11 -D_GNU_SOURCE -I"$TOP/include" -o "$tmp/big" "$TOP/tests/trace/big.c"
+	"$tmp/big" "$tmp/trace" 300000
+	# A disk so slow that there is something to tell.
+	cat >"$tmp/slow.c" <<-'END'
+	#include <dlfcn.h>
+	#include <sys/types.h>
+	#include <unistd.h>
+	ssize_t pread(int file, void *to, size_t bytes, off_t at)
+	{
+		ssize_t (*real)(int, void *, size_t, off_t) = dlsym(RTLD_NEXT, "pread");
+		usleep(bytes > 8192 ? 10000 : 0);
+		return real(file, to, bytes, at);
+	}
+	END
+	"${CC:-cc}" -D_GNU_SOURCE -shared -fPIC -o "$tmp/slow.so" "$tmp/slow.c" -ldl
+	"$B/cuward" timeline --json "$tmp/trace" >"$tmp/plain"
+	terminal() { run -0 timeout 60 python3 "$TOP/tests/terminal.py" "$tmp/out" "$@" "$B/cuward" timeline --json "$tmp/trace"; }
+	terminal env TERM=xterm LD_PRELOAD="$tmp/slow.so"
+	echo "$output"
+	cmp "$tmp/plain" "$tmp/out"
+	# Each line takes the place of the one before, and at the end there is none; it comes to its end.
+	jq -e '.status == 0 and (.text | endswith("\r\u001b[K")) and ([.text | split("\r")[] | select(endswith("left\u001b[K"))]
+		| length >= 2 and all(test("^[0-9.]+ %, 0\\.[0-9] million events, [0-9]+\\.[0-9] million/s, [0-9.]+ (ms|s|us|ns) left"))
+		and ([.[] | capture("^(?<n>[0-9.]+) %").n | tonumber] | . == sort and first < last and last <= 100))' <<<"$output"
+	terminal env TERM=dumb LD_PRELOAD="$tmp/slow.so"
+	[ "$output" = '{"status": 0, "text": ""}' ]
+	cmp "$tmp/plain" "$tmp/out"
+	TERM=xterm LD_PRELOAD=$tmp/slow.so "$B/cuward" timeline --json "$tmp/trace" 2>"$tmp/said" >"$tmp/out"
+	[ ! -s "$tmp/said" ]
+	cmp "$tmp/plain" "$tmp/out"
 }
