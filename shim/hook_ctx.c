@@ -234,6 +234,26 @@ CUresult on_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	return traced_end(CALL_cuDevicePrimaryCtxRetain, result, began_ns);
 }
 
+/* One that nobody was seen to retain, as by a private table: it is there, so its handle may be had. */
+static CUcontext primary_learn(CUdevice handle)
+{
+	CUcontext context = primary_of(handle);
+	int device = guest_device_index(handle);
+	unsigned int flags;
+	int active = 0;
+
+	if (context || device < 0 ||
+	    real.cuDevicePrimaryCtxGetState(handle, &flags, &active) != CUDA_SUCCESS || !active ||
+	    real.cuDevicePrimaryCtxRetain(&context, handle) != CUDA_SUCCESS)
+		return context;
+	if (driver_has(CALL_cuDevicePrimaryCtxRelease_v2))
+		real.cuDevicePrimaryCtxRelease_v2(handle);
+	else
+		real.cuDevicePrimaryCtxRelease(handle);
+	__atomic_store_n(&guest.devices[device].primary, context, __ATOMIC_RELEASE);
+	return context;
+}
+
 /* Do not trust a count of our own: ask the driver whether the context is still there. */
 static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 {
@@ -259,7 +279,7 @@ static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 	{ \
 		uint64_t cw_began_ns = traced_begin(); \
 		uint32_t cw_epoch = grant_sweep_epoch(); \
-		CUcontext cw_context = primary_of(dev); \
+		CUcontext cw_context = primary_learn(dev); \
 		CUresult cw_result; \
 \
 		gputime_look(); \
@@ -311,19 +331,6 @@ CUresult on_cuCtxSetLimit(CUlimit limit, size_t value)
 
 /* ---- green contexts: a part of the primary one, which owns whatever is made in them ---- */
 
-/* The green context holds the primary one, which may be new to us: whoever else has it told nobody. */
-static void learn_primary(CUdevice handle)
-{
-	int device = guest_device_index(handle);
-	CUcontext context;
-
-	if (device < 0 || __atomic_load_n(&guest.devices[device].primary, __ATOMIC_ACQUIRE) ||
-	    real.cuDevicePrimaryCtxRetain(&context, handle) != CUDA_SUCCESS)
-		return;
-	__atomic_store_n(&guest.devices[device].primary, context, __ATOMIC_RELEASE);
-	real.cuDevicePrimaryCtxRelease_v2(handle);
-}
-
 /* As a CUcontext it may become current by ways that we do not see. */
 static void learn_face(CUgreenCtx green, CUdevice handle)
 {
@@ -340,7 +347,7 @@ CUresult on_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice
 	CUresult result = real.cuGreenCtxCreate(phCtx, desc, dev, flags);
 
 	if (result == CUDA_SUCCESS) {
-		learn_primary(dev);
+		primary_learn(dev); /* which it holds */
 		learn_face(*phCtx, dev);
 		grant_object_created(OBJECT_GREEN_CONTEXT, (uint64_t)*phCtx, guest_device_index(dev), NULL);
 	}

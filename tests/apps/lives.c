@@ -6,6 +6,7 @@
  * Status 1, with the line, when a check fails.
  */
 #include <cuda.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -497,6 +498,61 @@ static void elsewhere(void)
 	printf("%llu\n", (unsigned long long)charged());
 }
 
+/* ---- a primary context that others retained, around everybody ---- */
+
+typedef CUresult retain(CUcontext *, CUdevice);
+
+/* The driver's own function, out of its symbol table. */
+static int look(struct dl_phdr_info *info, size_t size, void *found)
+{
+	const ElfW(Dyn) *dynamic = NULL;
+	const ElfW(Sym) *symbols = NULL;
+	const char *names = NULL;
+
+	(void)size;
+	if (!strstr(info->dlpi_name, "libcuda.so"))
+		return 0;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+		if (dynamic->d_tag == DT_SYMTAB)
+			symbols = (const void *)dynamic->d_un.d_ptr;
+		else if (dynamic->d_tag == DT_STRTAB)
+			names = (const void *)dynamic->d_un.d_ptr;
+	}
+	for (; symbols && (const char *)symbols < names; symbols++)
+		if (symbols->st_value && !strcmp(names + symbols->st_name, "cuDevicePrimaryCtxRetain"))
+			*(retain **)found = (retain *)(info->dlpi_addr + symbols->st_value);
+	return 0;
+}
+
+static void unseen(void)
+{
+	retain *around = NULL;
+	CUcontext other;
+	int round;
+
+	dl_iterate_phdr(look, &around);
+	IS(around != NULL, 1);
+	for (round = 0; round < 2; round++) {
+		OK(around(&other, 0));
+		OK(cuCtxSetCurrent(other));
+		take(20 * MiB);
+		IS(charged(), 20 * MiB);
+		/* Somebody else needs it still: nothing goes. */
+		OK(around(&other, 0));
+		OK(round ? cuDevicePrimaryCtxRelease(0) : cuDevicePrimaryCtxRelease_v2(0));
+		IS(charged(), 20 * MiB);
+		OK(round ? cuDevicePrimaryCtxReset(0) : cuDevicePrimaryCtxRelease_v2(0));
+		OK(around(&context, 0));
+		OK(cuCtxSetCurrent(context));
+		IS(charged(), 0);
+		OK(cuMemFree_v2(take(LIMIT)));
+		OK(cuDevicePrimaryCtxRelease_v2(0));
+	}
+}
+
 /* ---- which stream the trace names ---- */
 
 static void streams(void)
@@ -515,15 +571,17 @@ static const struct {
 } stories[] = {
 #define S(name) { #name, name }
 	S(ranges), S(multicasts), S(registered), S(reset), S(capture_frees), S(resampled), S(live), S(crossed),
-	S(places), S(shapes), S(small_next), S(streams), S(heaps), S(elsewhere),
+	S(places), S(shapes), S(small_next), S(streams), S(heaps), S(elsewhere), S(unseen),
 #undef S
 };
 
 int main(int argc, char **argv)
 {
 	OK(cuInit(0));
-	OK(cuDevicePrimaryCtxRetain(&context, 0));
-	OK(cuCtxSetCurrent(context));
+	if (argc == 2 && strcmp(argv[1], "unseen") != 0) {
+		OK(cuDevicePrimaryCtxRetain(&context, 0));
+		OK(cuCtxSetCurrent(context));
+	}
 	for (unsigned i = 0; argc == 2 && i < sizeof(stories) / sizeof(stories[0]); i++) {
 		if (strcmp(stories[i].name, argv[1]) == 0) {
 			stories[i].tell();

@@ -168,6 +168,15 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	done
 }
 
+@test "a primary context that was retained around everybody takes its memory along all the same" {
+	CUWARD_SIM_CONTEXT_BYTES=0 story unseen
+	used 0 $((64 * MiB))
+	kind device 0 0 4 4
+	findings '[["context-reclaimed",2]]'
+	leaks '[]'
+	agrees
+}
+
 @test "the trace names the stream that was meant, whatever its twin calls it" {
 	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
 	"$B/cuward" run -q --sim --trace=trace "$apps/lives" streams
