@@ -20,7 +20,8 @@ sizes="1000 100000"
 export CUWARD_SIM_MEMORY=64G CUWARD_DIR
 unset LD_PRELOAD LD_LIBRARY_PATH "${!CUWARD_MEMORY@}" CUWARD_JOB CUWARD_TRACE CUWARD_REPORT
 work=$(mktemp -d /dev/shm/cuward-bench-XXXXXX)
-trap 'rm -rf "$work"' EXIT
+holders=()
+trap 'kill "${holders[@]}" 2>/dev/null; rm -rf "$work"' EXIT
 CUWARD_DIR=$work/state
 tracing=
 [ ! -e "$B/libcuward-lttng.so" ] || ! command -v lttng-sessiond >/dev/null || tracing=yes
@@ -164,6 +165,25 @@ for _ in $(seq "$runs"); do
 	collect "" "$starts" -a start_100_at_once 100 "$bench" init
 	collect "" "$starts" -a start_300_at_once 300 "$bench" init
 done
+# ... and among 300 that are there and hold memory.
+for i in $(seq 300); do
+	LD_LIBRARY_PATH=$B/sim LD_PRELOAD=$shim CUWARD_MEMORY=60G \
+		"$B/apps/play" init device 0 alloc 64K say held sleep 600000 >"$work/said-$i" &
+	holders+=($!)
+	[ $((i % 10)) -ne 0 ] || until grep -q held "$work/said-$i"; do sleep 0.01; done
+done
+for i in $(seq 300); do
+	until grep -q held "$work/said-$i"; do sleep 0.01; done
+done
+for _ in $(seq "$runs"); do
+	for column in bare shim; do
+		$column "$starts" -a start_among_300 20 "$bench" init | sed "s/^/$column /" >>"$work/values"
+	done
+done
+kill "${holders[@]}"
+wait "${holders[@]}" 2>/dev/null || :
+holders=()
+rm -rf "$CUWARD_DIR"
 collect "start_true_system_calls " "$steps" -a /bin/true
 collect "start_init_system_calls " "$steps" -a "$bench" init
 linear() { awk -v a="$(median shim "start_300_at_once$1")" -v b="$(median shim "start_100_at_once$1")" 'BEGIN { printf "%.2f", a / b }'; }
@@ -219,6 +239,8 @@ for count in 100 300; do
 	row start_${count}_at_once_cpu ms added 2
 	row start_${count}_at_once_cpu_worst ms added 2
 done
+row start_among_300_cpu ms added 2
+row start_among_300_cpu_worst ms added 2
 row start_linear "x of 100" shim 1.5
 row start_linear_cpu "x of 100" shim 1.5
 row run_trace_true s shim 1.5

@@ -56,6 +56,38 @@ setup() {
 	rm -r state # these were killed
 }
 
+# alive COUNT: so many processes that hold memory and do nothing.
+alive() {
+	while [ ${#holders[@]} -lt "$1" ]; do
+		LD_PRELOAD=$shim "$apps/play" init device 0 alloc 64K say held sleep 600000 >said-${#holders[@]} 3>&- &
+		holders+=($!)
+		until grep -q held said-$((${#holders[@]} - 1)); do
+			kill -0 $!
+			sleep 0.05
+		done
+	done
+}
+
+@test "a start among others: a few system calls for each of them, however many they are" {
+	holders=()
+	calls=()
+	for count in 0 15 30; do
+		alive $count
+		calls+=("$(LD_PRELOAD=$shim "$B/bench/steps" -a "$B/bench/bench" init)")
+	done
+	kill "${holders[@]}"
+	wait "${holders[@]}" || :
+	bare=$("$B/bench/steps" -a "$B/bench/bench" init)
+	echo "alone $bare; with us among 0, 15, 30: ${calls[*]}"
+	[ $((calls[0] - bare)) -le 300 ]
+	first=$((calls[1] - calls[0])) second=$((calls[2] - calls[1]))
+	[ $first -le $((15 * 8)) ]
+	[ $second -le $((15 * 8)) ]
+	# They grow in a straight line, but for odds and ends.
+	[ $((second - first)) -le 15 ]
+	rm -r state # they were killed
+}
+
 @test "results of the bench are kept, a line a run" {
 	mkdir left
 	cp -r "$B/libcuward.so" left
