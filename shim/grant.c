@@ -79,7 +79,10 @@ static bool take_of_kind(const struct grant_request *request, struct refusal *wh
 
 	if (quota_take(&limit->word, request->bytes, limit->bytes))
 		return true;
-	*why = (struct refusal){ .limit_bytes = limit->bytes, .used_bytes = quota_used(&limit->word) };
+	*why = (struct refusal){
+		.limit_bytes = limit->bytes, .used_bytes = quota_used(&limit->word),
+		.source = request->kind == KIND_PINNED ? "CUWARD_PINNED" : "CUWARD_MANAGED",
+	};
 	return false;
 }
 

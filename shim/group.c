@@ -221,6 +221,7 @@ static bool fits_one(int which, unsigned word_index, uint64_t limit, struct verd
 	verdict->why->limit_bytes = limit;
 	verdict->why->used_bytes = used;
 	verdict->why->kept_bytes = kept;
+	verdict->why->source = NULL;
 	verdict->why->gid = which < UNIX ? 0 : group.gids[which - UNIX];
 	return false;
 }
@@ -235,20 +236,6 @@ static bool fits(unsigned word_index, const struct group_limits *limits, struct 
 			!fits_one(which, word_index, limit_of(limits, which), verdict))
 			return false;
 	return true;
-}
-
-uint64_t group_room(unsigned word_index, const struct group_limits *limits)
-{
-	uint64_t room = BYTES_NONE;
-
-	for (int which = 0; which < GROUPS; which++) {
-		uint64_t limit = limit_of(limits, which), kept;
-		uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, false, &kept);
-		uint64_t left = limit == BYTES_NONE ? BYTES_NONE : used < limit ? limit - used : 0;
-
-		room = left < room ? left : room;
-	}
-	return room;
 }
 
 bool group_rooms(unsigned word_index, const struct group_limits *limits, uint64_t raised,
@@ -269,6 +256,17 @@ bool group_rooms(unsigned word_index, const struct group_limits *limits, uint64_
 		common |= limit != BYTES_NONE && is_common(which);
 	}
 	return common;
+}
+
+uint64_t group_room(unsigned word_index, const struct group_limits *limits)
+{
+	struct group_room rooms[GROUP_LIMITS];
+	uint64_t room = BYTES_NONE;
+
+	group_rooms(word_index, limits, 0, rooms);
+	for (int which = 0; which < GROUPS; which++)
+		room = rooms[which].left_bytes < room ? rooms[which].left_bytes : room;
+	return room;
 }
 
 int group_which(const struct slot *slot, unsigned scope, uint32_t gid)

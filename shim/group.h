@@ -32,6 +32,7 @@ struct refusal {
 	uint64_t used_bytes;
 	uint64_t kept_bytes; /* of those: for others, who may not come */
 	uint32_t gid;        /* whose limit, SCOPE_GROUP */
+	const char *source;  /* of the limit; NULL: that of the device's limit of this scope */
 	enum turn_answer turn; /* it would have fit, but ... */
 	struct ledger_holder holders[LEDGER_HOLDERS];
 	bool noted; /* counted and told already */

@@ -85,6 +85,11 @@ static enum log_level wanted_level(void)
 	return LOG_ERROR;
 }
 
+bool log_wants(enum log_level level)
+{
+	return level <= wanted_level();
+}
+
 void log_line(enum log_level level, const char *format, ...)
 {
 	int saved = errno;

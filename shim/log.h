@@ -15,6 +15,9 @@ enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 /* Remember which file descriptor 2 is, before the guest can use the number for something else. */
 void log_remember_stderr(void);
 
+/* Would a line of this level be written, if stderr is still there? */
+bool log_wants(enum log_level level);
+
 /* One line, "cuward: ..." on stderr, if the level is on and descriptor 2 is still stderr. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -19,6 +19,7 @@ struct report_out {
 	void *user;
 	size_t used;
 	bool failed;
+	bool quoted; /* within a string of JSON: text_clean() */
 	char buffer[8192];
 };
 

@@ -4,7 +4,9 @@
 #include "report_found.h"
 
 #include "report_growth.h"
+#include "report_host.h"
 #include "report_leaks.h"
+#include "report_refusal.h"
 #include "report_sites.h"
 #include "text.h"
 
@@ -87,6 +89,35 @@ void report_put_leaks(struct json *json, const struct ledger_view *view)
 	json_close(json, ']');
 }
 
+/* A string that others write. */
+static void begin_words(struct json *json, const char *key)
+{
+	json_begin(json, key);
+	text_char(json->out, '"');
+	json->out->quoted = true;
+}
+
+static void end_words(struct json *json)
+{
+	json->out->quoted = false;
+	text_char(json->out, '"');
+}
+
+static void put_holder_line(struct json *json, const struct ledger_view *view,
+	const struct ledger_holder *holder)
+{
+	if (!holder->site && !holder->line[0]) {
+		json_null(json, "line");
+		return;
+	}
+	begin_words(json, "line");
+	if (holder->site)
+		report_site_text(json->out, view, holder->site);
+	else
+		text_clean(json->out, holder->line, sizeof(holder->line));
+	end_words(json);
+}
+
 /* pid null: a call site of this very process. */
 static void put_holders(struct json *json, const struct ledger_view *view,
 	const struct ledger_denial *denial)
@@ -94,21 +125,35 @@ static void put_holders(struct json *json, const struct ledger_view *view,
 	json_open(json, "holders", '[');
 	for (unsigned i = 0; i < LEDGER_HOLDERS && denial->holders[i].bytes; i++) {
 		const struct ledger_holder *holder = &denial->holders[i];
-		const struct ledger_site *place = report_site(view, holder->site);
+		const struct ledger_site *place = report_site_owner(view, holder->site);
+		char user[64];
 
 		json_open(json, NULL, '{');
 		json_number(json, "bytes", holder->bytes);
 		json_bytes(json, "pid", holder->pid ? holder->pid : BYTES_NONE);
 		json_bytes(json, "uid", holder->pid ? holder->uid : BYTES_NONE);
+		put_if(json, "user", holder->pid && report_user_name(holder->uid, user, sizeof(user)), user);
 		json_string_in(json, "command", holder->command, sizeof(holder->command));
 		json_time(json, "since", holder->since_ns);
 		if (place)
 			report_place_json(json, "site", view, place);
 		else
 			json_null(json, "site");
+		put_holder_line(json, view, holder);
 		json_close(json, '}');
 	}
 	json_close(json, ']');
+}
+
+static void put_sentence(struct json *json, const struct ledger_view *view,
+	const struct ledger_denial *denial)
+{
+	begin_words(json, "text");
+	report_refusal_text(json->out, view, denial);
+	end_words(json);
+	begin_words(json, "advice");
+	report_refusal_advice(json->out, view, denial);
+	end_words(json);
 }
 
 static void put_denial(struct json *json, const struct ledger_view *view,
@@ -124,9 +169,11 @@ static void put_denial(struct json *json, const struct ledger_view *view,
 		denial->scope < SCOPE_COUNT ? scope_words[denial->scope] : "");
 	json_bytes(json, "limit_bytes", denial->limit_bytes);
 	json_bytes(json, "used_bytes", denial->used_bytes);
+	put_if(json, "source", denial->source[0], denial->source);
 	json_number(json, "count", denial->count);
 	json_time(json, "last_time", denial->time_ns);
 	put_holders(json, view, denial);
+	put_sentence(json, view, denial);
 	if (place)
 		report_place_json(json, "site", view, place);
 	else

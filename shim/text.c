@@ -45,8 +45,11 @@ void text_char(struct report_out *out, char c)
 
 void text_clean(struct report_out *out, const char *text, size_t max)
 {
-	for (size_t i = 0; i < max && text[i]; i++)
+	for (size_t i = 0; i < max && text[i]; i++) {
+		if (out->quoted && (text[i] == '"' || text[i] == '\\'))
+			text_char(out, '\\');
 		text_char(out, text[i] >= 0x20 && text[i] < 0x7f ? text[i] : '?');
+	}
 }
 
 /* number in the base, with leading zeros up to digits_min. */

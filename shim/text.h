@@ -12,7 +12,10 @@ void text_bytes(struct report_out *out, const char *bytes, size_t count);
 void text_put(struct report_out *out, const char *text);
 void text_char(struct report_out *out, char c);
 
-/* At most max bytes up to a 0 byte, for a terminal: what is not printable ASCII becomes a '?'. */
+/*
+ * At most max bytes up to a 0 byte, for a terminal: what is not printable ASCII becomes a '?'. While
+ * out->quoted, what would end a string of JSON is escaped.
+ */
 void text_clean(struct report_out *out, const char *text, size_t max);
 
 void text_number(struct report_out *out, uint64_t number);

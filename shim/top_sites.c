@@ -1,66 +1,64 @@
 /*
  * top_sites.c - who holds the memory, by call site: what a refusal under the process's own limit says.
  */
+#include "top_sites.h"
+
 #include <string.h>
 
 #include "ledger.h"
 
-#define PLACES 512 /* sites told apart; those beyond share the last place */
-
-struct site_sum {
-	uint64_t bytes;
-	uint64_t since_ns;
-	uint32_t site;
-};
-
-static struct site_sum *place_of(struct site_sum *sums, uint32_t site)
+static uint32_t place_of(const struct top_sites *sums, uint32_t site)
 {
-	uint32_t at = site * 2654435769u % PLACES;
+	uint32_t at = site * 2654435769u % TOP_SITES;
 
-	for (unsigned tries = 0; tries < 16; tries++, at = (at + 1) % PLACES) {
-		if (sums[at].site == site || sums[at].bytes == 0)
-			return &sums[at];
+	for (unsigned tries = 0; tries < 16; tries++, at = (at + 1) % TOP_SITES) {
+		if (sums->all[at].site == site || sums->all[at].bytes == 0)
+			return at;
 	}
-	return &sums[at];
+	return at;
 }
 
-static void add(struct site_sum *sums, const struct ledger_record *record)
+void top_sites_add(struct top_sites *sums, const struct ledger_record *record, uint8_t device)
 {
-	struct site_sum *sum = place_of(sums, record->site);
+	uint32_t at = place_of(sums, record->site);
 
-	sum->site = record->site;
-	sum->bytes += record->bytes;
-	if (!sum->since_ns || record->time_ns < sum->since_ns)
-		sum->since_ns = record->time_ns;
-}
-
-static void keep_largest(struct ledger_holder *holders, const struct site_sum *sum)
-{
-	int place = LEDGER_HOLDERS;
-
-	while (place > 0 && sum->bytes > holders[place - 1].bytes)
-		place--;
-	if (place == LEDGER_HOLDERS)
+	if (record->state != RECORD_LIVE || !(record->flags & RECORD_CHARGED) || record->device != device)
 		return;
-	memmove(&holders[place + 1], &holders[place], (LEDGER_HOLDERS - 1 - place) * sizeof(*holders));
-	holders[place] = (struct ledger_holder){
-		.bytes = sum->bytes, .since_ns = sum->since_ns, .site = sum->site,
-	};
+	sums->all[at].site = record->site;
+	sums->all[at].bytes += record->bytes;
+	if (!sums->all[at].since_ns || record->time_ns < sums->all[at].since_ns)
+		sums->all[at].since_ns = record->time_ns;
+}
+
+void top_sites_largest(const struct top_sites *sums, struct ledger_holder holders[LEDGER_HOLDERS])
+{
+	for (unsigned i = 0; i < TOP_SITES; i++) {
+		int place = LEDGER_HOLDERS;
+
+		while (place > 0 && sums->all[i].bytes > holders[place - 1].bytes)
+			place--;
+		if (place == LEDGER_HOLDERS)
+			continue;
+		memmove(&holders[place + 1], &holders[place],
+			(LEDGER_HOLDERS - 1 - place) * sizeof(*holders));
+		holders[place] = (struct ledger_holder){
+			.bytes = sums->all[i].bytes, .since_ns = sums->all[i].since_ns,
+			.site = sums->all[i].site,
+		};
+	}
 }
 
 /* Records that others write are copied as they are and judged afterwards: no race to report. */
 __attribute__((no_sanitize("thread")))
 void ledger_top_sites(uint8_t device, struct ledger_holder holders[LEDGER_HOLDERS])
 {
-	struct site_sum sums[PLACES] = { 0 };
+	struct top_sites sums = { 0 };
 	uint32_t count = __atomic_load_n(&ledger.header->record_count, __ATOMIC_ACQUIRE);
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct ledger_record record = ledger.records[i];
 
-		if (record.state == RECORD_LIVE && record.flags & RECORD_CHARGED && record.device == device)
-			add(sums, &record);
+		top_sites_add(&sums, &record, device);
 	}
-	for (unsigned i = 0; i < PLACES; i++)
-		keep_largest(holders, &sums[i]);
+	top_sites_largest(&sums, holders);
 }

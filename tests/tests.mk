@@ -22,12 +22,15 @@ $(G)/array_formats.h: $(G)/driver_calls.h tests/tests.mk
 	$(Q)awk '/CU_AD_FORMAT_MAX *=/ { next } /^ *CU_AD_FORMAT_[A-Za-z0-9_]+ *= *0x[0-9a-fA-F]+,?/ { list = list " X(" $$1 ")" } \
 		END { print "#define ARRAY_FORMATS(X)" list }' $(G)/cuda.i > $@
 $(B)/unit/test_array_size: $(G)/array_formats.h
-$(B)/unit/%: tests/unit/%.c $(G)/driver_calls.h Makefile $(B)/flags tests/tests.mk
+# The compiler leaves the headers of one of its sources only: so all that are shared.
+unit_links = $(shell sed -n '1s,^/\* links: \(.*\) \*/$$,\1,p' tests/unit/$(1).c)
+.SECONDEXPANSION:
+$(B)/unit/%: tests/unit/%.c $$(call unit_links,$$*) $(wildcard include/cuward/*.h shim/report*.h) \
+		$(G)/driver_calls.h Makefile $(B)/flags tests/tests.mk
 	$(call say,UNIT,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(base_flags) -Ishim -Itools -Itests/sim -isystem $(cuda_include) \
-		-DCUWARD_VERSION='"$(version)"' -o $@ $< \
-		$$(sed -n '1s,^/\* links: \(.*\) \*/$$,\1,p' $<) -lcmocka -ldl -lpthread -lm
+		-DCUWARD_VERSION='"$(version)"' -o $@ $< $(call unit_links,$*) -lcmocka -ldl -lpthread -lm
 $(B)/bench/traced: bench_flags = -Iinclude -Ishim -Ishim/provider -llttng-ust -ldl
 $(B)/bench/traced: include/cuward/events.h shim/provider/events_tp.h
 $(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile $(B)/flags tests/tests.mk

@@ -157,6 +157,7 @@ struct model_process {
 	struct model_sites sites;
 	uint64_t alloc_ns, alloc_bytes; /* of memory on devices: time of its allocs and frees */
 	uint64_t largest_refusal, refused_used, refused_limit; /* the largest, and what stood then */
+	char *refusal_text; /* the first that was told in a sentence; NULL */
 	bool leaks_known;
 	struct model_leaks leaks[VERDICT_COUNT];
 	uint64_t lost;            /* events, by its own word */

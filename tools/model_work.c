@@ -312,6 +312,8 @@ void feed_denied(struct model *model, const struct event *event)
 		process->refused_used = e->used_bytes;
 		process->refused_limit = e->limit_bytes;
 	}
+	if (!process->refusal_text && e->text && e->text[0])
+		process->refusal_text = need_copy(e->text);
 	strip_count(&device->refusals, model->from_ns, event->time_ns);
 	if (device->gpu_index != MAP_NONE)
 		model->gpus[device->gpu_index].denied++;
@@ -577,6 +579,7 @@ void model_free_process(struct model_process *process)
 	map_free(&process->function_of);
 	map_free(&process->stream_of);
 	free(process->streams_numbered);
+	free(process->refusal_text);
 	free(process->devices);
 	free(process->lanes);
 	free(process->functions);

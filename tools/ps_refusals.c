@@ -3,8 +3,14 @@
  */
 #include "ps.h"
 
+#include <limits.h>
+
 #include "calls.h"
 #include "format.h"
+#include "ledger_read.h"
+#include "refusal_words.h"
+#include "report_host.h"
+#include "symbols.h"
 
 static const char *const scopes[] = {
 #define X(id, word) word,
@@ -12,13 +18,41 @@ static const char *const scopes[] = {
 #undef X
 };
 
-static const char *const advice[SCOPE_COUNT] = {
-	[SCOPE_PROCESS] = "cuward limit set PID SIZE gives this process more, if /etc/cuward allows it",
-	[SCOPE_JOB] = "cuward limit set JOB SIZE gives its job more; ending a process of the job makes room",
-	[SCOPE_USER] = "ending one of the user's processes makes room; the limit is user_max in /etc/cuward",
-	[SCOPE_GROUP] = "ending a process of the group makes room; the limit is group_max in /etc/cuward",
-	[SCOPE_GPU] = "ending a process on this GPU makes room, or another GPU: cuward fit",
+/* The whole ledger, for call sites; or what was looked at already, where it cannot be had. */
+struct whole {
+	struct ledger_view view;
+	struct ledger_file file;
+	bool open;
 };
+
+static void open_whole(struct whole *whole, const struct box_process *process)
+{
+	char path[PATH_MAX], why[256];
+
+	*whole = (struct whole){ .view = { .header = process->peek.header } };
+	whole->open = ledger_peek_path(path, sizeof(path), process->file, process->entry) &&
+		ledger_open(&whole->file, path, why, sizeof(why));
+	if (!whole->open)
+		return;
+	whole->view = whole->file.view;
+	whole->view.header = process->peek.header; /* what is told of it is of one moment */
+	whole->view.symbols = symbols_open();
+}
+
+static void close_whole(struct whole *whole)
+{
+	if (!whole->open)
+		return;
+	symbols_close();
+	ledger_close(&whole->file);
+}
+
+static const char *user_of(const struct ledger_holder *holder, char user[64])
+{
+	if (!report_user_name(holder->uid, user, 64))
+		snprintf(user, 64, "uid %u", holder->uid);
+	return user;
+}
 
 /* Of a limit of another kind of memory there is no GPU. */
 static const struct box_gpu *gpu_of(const struct box *box, const struct box_process *process,
@@ -44,11 +78,13 @@ static bool holder_is_there(const struct ledger_holder *holder)
 	return holder->bytes > 0;
 }
 
-static void print_holders(FILE *out, const struct box *box, const struct ledger_denial *denial)
+static void print_holders(FILE *out, const struct box *box, const struct ledger_view *view,
+	const struct ledger_denial *denial)
 {
 	for (unsigned i = 0; i < LEDGER_HOLDERS; i++) {
 		const struct ledger_holder *holder = &denial->holders[i];
-		char command[sizeof(holder->command) + 1] = "";
+		const char *line = refusal_line(view, holder);
+		char command[sizeof(holder->command) + 1] = "", user[64];
 
 		if (!holder_is_there(holder))
 			continue;
@@ -57,71 +93,131 @@ static void print_holders(FILE *out, const struct box *box, const struct ledger_
 		if (holder->pid)
 			fprintf(out, "process %u, ", holder->pid);
 		else
-			fputs("itself, ", out);
-		put_safe(out, command[0] ? command : "one call site of its own", 40);
+			fputs("itself", out);
+		put_safe(out, command, 40);
+		if (holder->pid)
+			fprintf(out, " of %s", user_of(holder, user));
 		if (holder->since_ns && holder->since_ns < box->now_ns)
 			fprintf(out, ", for %s by now", ps_age(box, holder->since_ns));
+		if (*line)
+			fprintf(out, ", at %s", line);
 		fputc('\n', out);
 	}
 }
 
-void ps_refusals(FILE *out, const struct box *box, const struct box_process *process)
+static void print_source(FILE *out, const struct ledger_denial *denial)
 {
-	for (unsigned i = 0; process->peeked && i < LEDGER_DENIALS_MAX; i++) {
-		const struct ledger_denial *denial = &process->peek.header->denials[i];
-		const struct box_gpu *gpu;
-
-		if (!is_there(process, i))
-			continue;
-		gpu = gpu_of(box, process, denial);
-		fprintf(out, "refused %s time%s, last %s ago: %s of %s%s%s; the %s limit is %s, and %s were "
-			"used\n",
-			format_count(denial->count), denial->count == 1 ? "" : "s",
-			format_ns(denial->time_ns < box->now_ns ? box->now_ns - denial->time_ns : 0),
-			call_name(denial->api), format_bytes(denial->bytes), gpu ? " on " : "",
-			gpu ? box_gpu_name(box, gpu) : "", scopes[denial->scope],
-			format_bytes(denial->limit_bytes), format_bytes(denial->used_bytes));
-		print_holders(out, box, denial);
-		fprintf(out, "    %s\n", advice[denial->scope]);
-	}
+	if (!denial->source[0])
+		return;
+	fputs(" (", out);
+	put_safe(out, denial->source, 48);
+	fputc(')', out);
 }
 
-static json_t *json_holders(const struct ledger_denial *denial)
+static void print_refusal(FILE *out, const struct box *box, const struct box_process *process,
+	const struct ledger_view *view, const struct ledger_denial *denial)
+{
+	const struct box_gpu *gpu = gpu_of(box, process, denial);
+
+	fprintf(out, "refused %s time%s, last %s ago: %s of %s%s%s; the %s limit is %s",
+		format_count(denial->count), denial->count == 1 ? "" : "s",
+		format_ns(denial->time_ns < box->now_ns ? box->now_ns - denial->time_ns : 0),
+		call_name(denial->api), format_bytes(denial->bytes), gpu ? " on " : "",
+		gpu ? box_gpu_name(box, gpu) : "", scopes[denial->scope],
+		format_bytes(denial->limit_bytes));
+	print_source(out, denial);
+	fprintf(out, ", and %s were used\n", format_bytes(denial->used_bytes));
+	print_holders(out, box, view, denial);
+	fprintf(out, "    %s\n", refusal_advice(view, denial));
+}
+
+/* Its owner may write into it what it likes. */
+static struct ledger_denial ended(const struct ledger_denial *denial)
+{
+	struct ledger_denial copy = *denial;
+
+	copy.source[sizeof(copy.source) - 1] = '\0';
+	for (unsigned i = 0; i < LEDGER_HOLDERS; i++)
+		copy.holders[i].line[sizeof(copy.holders[i].line) - 1] = '\0';
+	return copy;
+}
+
+void ps_refusals(FILE *out, const struct box *box, const struct box_process *process)
+{
+	struct whole whole;
+
+	if (!process->peeked)
+		return;
+	open_whole(&whole, process);
+	for (unsigned i = 0; i < LEDGER_DENIALS_MAX; i++) {
+		struct ledger_denial denial = ended(&process->peek.header->denials[i]);
+
+		if (is_there(process, i))
+			print_refusal(out, box, process, &whole.view, &denial);
+	}
+	close_whole(&whole);
+}
+
+static json_t *text_or_null(const char *text)
+{
+	return text[0] ? ps_text(text) : json_null();
+}
+
+static json_t *json_holders(const struct ledger_view *view, const struct ledger_denial *denial)
 {
 	json_t *holders = json_array();
 
 	for (unsigned i = 0; i < LEDGER_HOLDERS; i++) {
 		const struct ledger_holder *holder = &denial->holders[i];
-		char command[sizeof(holder->command) + 1];
+		char command[sizeof(holder->command) + 1], user[64];
 
 		if (!holder_is_there(holder))
 			continue;
 		snprintf(command, sizeof(command), "%.*s", (int)sizeof(holder->command), holder->command);
-		json_array_append_new(holders, json_pack("{s:o, s:o, s:o, s:o}",
+		json_array_append_new(holders, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 			"pid", holder->pid ? json_integer(holder->pid) : json_null(),
-			"command", command[0] ? ps_text(command) : json_null(),
-			"bytes", ps_bytes(holder->bytes), "since", ps_time(holder->since_ns)));
+			"uid", holder->pid ? json_integer(holder->uid) : json_null(),
+			"user", holder->pid && report_user_name(holder->uid, user, sizeof(user)) ?
+				ps_text(user) : json_null(),
+			"command", text_or_null(command), "bytes", ps_bytes(holder->bytes),
+			"since", ps_time(holder->since_ns),
+			"line", text_or_null(refusal_line(view, holder))));
 	}
 	return holders;
 }
 
+static json_t *json_refusal(const struct box *box, const struct box_process *process,
+	const struct ledger_view *view, const struct ledger_denial *denial)
+{
+	const struct box_gpu *gpu = gpu_of(box, process, denial);
+	json_t *refusal = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}",
+		"api", call_name(denial->api), "bytes", ps_bytes(denial->bytes),
+		"uuid", gpu ? json_string(box_uuid(gpu)) : json_null(), "scope", scopes[denial->scope],
+		"limit_bytes", ps_bytes(denial->limit_bytes), "source", text_or_null(denial->source),
+		"used_bytes", ps_bytes(denial->used_bytes), "count", ps_bytes(denial->count),
+		"last_time", ps_time(denial->time_ns));
+
+	json_object_set_new(refusal, "holders", json_holders(view, denial));
+	json_object_set_new(refusal, "text", ps_text(refusal_sentence(view, denial)));
+	json_object_set_new(refusal, "advice", ps_text(refusal_advice(view, denial)));
+	return refusal;
+}
+
 json_t *ps_refusals_json(const struct box *box, const struct box_process *process)
 {
-	json_t *refusals = json_array();
+	json_t *refusals;
+	struct whole whole;
 
-	for (unsigned i = 0; process->peeked && i < LEDGER_DENIALS_MAX; i++) {
-		const struct ledger_denial *denial = &process->peek.header->denials[i];
-		const struct box_gpu *gpu;
+	if (!process->peeked)
+		return json_null();
+	refusals = json_array();
+	open_whole(&whole, process);
+	for (unsigned i = 0; i < LEDGER_DENIALS_MAX; i++) {
+		struct ledger_denial denial = ended(&process->peek.header->denials[i]);
 
-		if (!is_there(process, i))
-			continue;
-		gpu = gpu_of(box, process, denial);
-		json_array_append_new(refusals, json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}",
-			"api", call_name(denial->api), "bytes", ps_bytes(denial->bytes),
-			"uuid", gpu ? json_string(box_uuid(gpu)) : json_null(), "scope", scopes[denial->scope],
-			"limit_bytes", ps_bytes(denial->limit_bytes), "used_bytes", ps_bytes(denial->used_bytes),
-			"count", ps_bytes(denial->count), "last_time", ps_time(denial->time_ns),
-			"holders", json_holders(denial)));
+		if (is_there(process, i))
+			json_array_append_new(refusals, json_refusal(box, process, &whole.view, &denial));
 	}
-	return process->peeked ? refusals : (json_decref(refusals), json_null());
+	close_whole(&whole);
+	return refusals;
 }

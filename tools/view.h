@@ -65,7 +65,7 @@ const char *view_end_text(const struct model_process *process);
 struct view_finding {
 	const char *code;
 	size_t process; /* in model.processes */
-	char text[300];
+	char text[900];
 };
 struct view_finding *view_findings(const struct model *model, size_t *count);
 

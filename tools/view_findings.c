@@ -180,9 +180,10 @@ static void find_refusals(struct findings *findings, const struct model_process 
 	if (!memory.denied)
 		return;
 	add(findings, "refused", "%" PRIu64 " request%s refused, the largest of %s while %s of %s were in"
-		" use", memory.denied, memory.denied == 1 ? " was" : "s were",
+		" use%s%s", memory.denied, memory.denied == 1 ? " was" : "s were",
 		format_bytes(process->largest_refusal), format_bytes(process->refused_used),
-		format_bytes(process->refused_limit));
+		format_bytes(process->refused_limit), process->refusal_text ? "; " : "",
+		process->refusal_text ? process->refusal_text : "");
 }
 
 static void find_leaks(struct findings *findings, const struct model_process *process)

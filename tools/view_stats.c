@@ -299,7 +299,9 @@ static void put_findings(FILE *out, const struct model *model)
 
 		fprintf(out, "  #%zu ", findings[i].process + 1);
 		put_safe(out, process->defined ? process->command : "(not defined)", 40);
-		fprintf(out, ": %s\n", findings[i].text);
+		fputs(": ", out);
+		put_safe(out, findings[i].text, 0);
+		fputc('\n', out);
 	}
 	if (!count)
 		fputs("  nothing stands out\n", out);

@@ -186,6 +186,7 @@ enum cuward_untimed {
  * Streams are handles as the driver knows them, 1 the legacy and 2 the per-thread default stream.
  * `launched` is a launch that succeeded, in fewer bytes: its stream is a number that a `stream_number`
  * defines.
+ * `text` of `denied` is the refusal as a sentence; of most of many equal ones it is empty.
  * `held` is memory that was live when the trace of its process began; pointer 0 sums up many.
  * `correlation` counts launches and copies in a process; joins `launch`/`copy` with `gpu`, whose
  * begin_ns and end_ns are moments of CLOCK_MONOTONIC, the clock of the trace, or with `untimed`.
@@ -208,7 +209,7 @@ enum cuward_untimed {
 	X(free, F(u32, thread) F(u16, api) F(u8, kind) F(u8, device) F(u32, duration_ns) \
 		F(x64, pointer) F(u64, bytes) F(u64, live_bytes)) \
 	X(denied, F(u32, thread) F(u16, api) F(u8, scope) F(u8, device) F(u32, site) F(u64, bytes) \
-		F(u64, limit_bytes) F(u64, used_bytes)) \
+		F(u64, limit_bytes) F(u64, used_bytes) F(str, text)) \
 	X(launch, F(u32, thread) F(u16, api) F(u8, device) F(i32, result) F(u32, duration_ns) \
 		F(u32, function) F(u32, grid_x) F(u16, grid_y) F(u16, grid_z) F(u16, block_x) \
 		F(u16, block_y) F(u8, block_z) F(u32, shared_bytes) F(x64, stream) F(u32, correlation)) \

@@ -315,9 +315,10 @@ struct ledger_holder {
 	uint64_t bytes;
 	uint64_t since_ns; /* CLOCK_REALTIME */
 	uint32_t pid;      /* 0: this process */
-	uint32_t site;     /* 0: none */
+	uint32_t site;     /* of our own ledger, where most was allocated; 0: none */
 	uint32_t uid;
 	char command[20];
+	char line[64];     /* the same of another process of this user; empty: unknown */
 };
 
 #define LEDGER_HOLDERS 3
@@ -328,13 +329,17 @@ struct ledger_denial {
 	uint64_t limit_bytes;
 	uint64_t used_bytes;
 	uint64_t count;
-	uint64_t time_ns; /* of the last, CLOCK_REALTIME */
+	uint64_t kept_bytes; /* of those used: for others, who do not hold them yet */
+	uint64_t first_ns; /* CLOCK_REALTIME, and of the last one */
+	uint64_t time_ns;
+	uint64_t told_ns;  /* when the log and the trace told it in a sentence */
 	uint32_t site;
 	uint16_t api;
 	uint8_t device;
 	uint8_t scope;
 	uint32_t present; /* set last */
 	uint32_t reserved;
+	char source[48];   /* of the limit */
 	struct ledger_holder holders[LEDGER_HOLDERS]; /* largest first, as of the first refusal */
 };
 

@@ -110,6 +110,15 @@ static void pair_async(void)
 		cuMemFreeAsync(pointer, stream);
 }
 
+/* More than there is: programs probe for that. */
+static void refused(void)
+{
+	CUdeviceptr pointer;
+
+	if (cuMemAlloc(&pointer, (size_t)1 << 44) != CUDA_ERROR_OUT_OF_MEMORY)
+		exit(1);
+}
+
 static const struct {
 	const char *name;
 	void (*call)(void);
@@ -121,6 +130,7 @@ static const struct {
 	{ "mem_get_info", mem_get_info, 20000 },
 	{ "pair_0", pair, 20000 },
 	{ "pair_async", pair_async, 20000 },
+	{ "refused", refused, 20000 },
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
 

@@ -128,7 +128,7 @@ counted() { # ROW WHAT LIVE
 	awk -v n="$1" -v x="$x" -v y="$y" -v z="${z-}" 'BEGIN { print n, y - x, z == "" ? "" : z - x }' \
 		>>"$work/instructions"
 }
-single="launch launch_ex launch_cooperative mem_get_info pair_0 pair_async"
+single="launch launch_ex launch_cooperative mem_get_info pair_0 pair_async refused"
 for what in $single; do
 	counted $what $what 0
 done
@@ -204,6 +204,7 @@ row launch_cooperative ns
 row mem_get_info ns
 row pair_0 ns added 45
 row pair_async ns added 90
+row refused ns added 300
 for size in $sizes; do
 	for order in lifo fifo random; do
 		limit=180

@@ -271,9 +271,14 @@ poke() {
 	"$cuward" ps $pid >out
 	cat out
 	[ "$(grep -c ' play$' out)" -eq 1 ]
-	grep -Eq '^refused [12] times?, last [0-9.]+ m?s ago: cuMemAlloc_v2 of 5\.00 MiB on GPU-51000000; the job limit is 10\.0 MiB, and 7\.00 MiB were used$' out
-	grep -Eq "^    6\.00 MiB: process $first, play, for (< 1|[0-9.]+) s by now\$" out
-	grep -q '^    cuward limit set JOB SIZE gives its job more' out
+	grep -Eq '^refused [12] times?, last [0-9.]+ m?s ago: cuMemAlloc_v2 of 5\.00 MiB on GPU-51000000; the job limit is 10\.0 MiB \(CUWARD_JOB_MEMORY\), and 7\.00 MiB were used$' out
+	me=$(id -un)
+	grep -Eq "^    6\.00 MiB: process $first, play of $me, for (< 1|[0-9.]+) s by now, at allocate \(play\+0x[0-9a-f]+\)\$" out
+	grep -Eq "^    1\.00 MiB: process $pid, play of $me, for (< 1|[0-9.]+) s by now, at allocate, play.c:[0-9]+ \(play\+0x[0-9a-f]+\)\$" out
+	grep -q '^    end a process of the job, or wait for one (--on-limit wait), or raise the limit: cuward limit set j SIZE$' out
+	ps_json $pid
+	told ".processes[0].refusals[0] | [.source, .advice] + (.holders[] | select(.pid == $first) | [.uid, .user, (.line | test(\"^allocate \"))])" \
+		"[\"CUWARD_JOB_MEMORY\",\"end a process of the job, or wait for one (--on-limit wait), or raise the limit: cuward limit set j SIZE\",$(id -u),\"$me\",true]"
 	ps_json $first
 	told '.processes[0].refusals' '[]'
 	"$cuward" ps $first >out

@@ -16,6 +16,27 @@ setup() {
 		echo "$what: $calls"
 		[ "$calls" = 0.00 ]
 	done
+	# Nor with limits of a job, and with somebody who is ready to wait.
+	for what in pair_0 pair_async; do
+		calls=$(CUWARD_JOB=j CUWARD_JOB_MEMORY=60G CUWARD_ON_LIMIT=wait LD_PRELOAD=$shim "$B/bench/steps" -s 100 \
+			"$B/bench/bench" steps $what)
+		echo "$what of a job: $calls"
+		[ "$calls" = 0.00 ]
+	done
+}
+
+@test "no system call in a refusal but the first of its kind" {
+	calls=$(LD_PRELOAD=$shim "$B/bench/steps" -s 100 "$B/bench/bench" steps refused)
+	echo "refused: $calls"
+	[ "$calls" = 0.00 ]
+	# Told to nobody or to the log, once.
+	CUWARD_LOG=warn LD_PRELOAD=$shim "$B/bench/steps" -s 100 "$B/bench/bench" steps refused >calls 2>said
+	[ "$(cat calls)" = 0.00 ]
+	[ "$(grep -c 'was refused' said)" -eq 1 ]
+	read -r bare _ < <("$B/bench/steps" 100 "$B/bench/bench" steps refused)
+	read -r shimmed _ < <(LD_PRELOAD=$shim "$B/bench/steps" 100 "$B/bench/bench" steps refused)
+	echo "refused: $bare and $shimmed instructions"
+	[ "${shimmed%.*}" -le 2000 ]
 }
 
 @test "a launch costs at most 40 instructions" {

@@ -227,7 +227,7 @@ assert tables["kernels"][0]["grid"] == "[1,0,0]" or tables["kernels"][0]["grid"]
 		>/dev/null 2>&1 3>&- || true
 	"$B/cuward" stats --json "$tmp/trace" >"$tmp/json" || true
 	[ "$(jq -c '[.findings[].code]' "$tmp/json")" = '["refused","leak"]' ]
-	[[ $(jq -r '.findings[0].text' "$tmp/json") == "1 request was refused, the largest of 10.0 MiB while 60.0 MiB of 64.0 MiB were in use" ]]
+	[[ $(jq -r '.findings[0].text' "$tmp/json") == "1 request was refused, the largest of 10.0 MiB while 60.0 MiB of 64.0 MiB were in use; "*" asked for 10 MiB on GPU 0 and was refused: the limit of the process of 64 MiB ("* ]]
 }
 
 @test "bad options are usage errors" {

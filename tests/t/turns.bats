@@ -32,13 +32,15 @@ until_go='while [ ! -e go ]; do sleep 0.02; done'
 	started+=($!)
 	held() { grep -q held barge; }
 	eventually held
-	waits w alloc 4M
+	# It keeps what it got, so that it is not there for the other again.
+	waits w alloc 4M sh 'while [ ! -e over ]; do sleep 0.02; done'
 	eventually waiting 1
 	touch go
-	wait $pid
-	ordered "w "
 	ended() { [ "$(wc -l <barge)" -eq 2 ]; }
 	eventually ended
+	touch over
+	wait $pid
+	ordered "w "
 	[ "$(tail -1 barge)" -le 1000 ]
 }
 

@@ -1,4 +1,4 @@
-/* links: shim/report.c shim/report_leaks.c shim/report_sites.c shim/report_found.c shim/report_growth.c shim/report_held.c shim/report_suppress.c shim/limit.c shim/report_text.c shim/report_host.c shim/json.c shim/text.c shim/calls.c */
+/* links: shim/report.c shim/report_leaks.c shim/report_sites.c shim/report_found.c shim/report_refusal.c shim/report_growth.c shim/report_held.c shim/report_suppress.c shim/limit.c shim/report_text.c shim/report_host.c shim/json.c shim/text.c shim/calls.c */
 /*
  * test_report.c - reports over ledgers made up in memory, against tests/golden/report_*; and hostile
  * ledgers.

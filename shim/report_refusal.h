@@ -1,0 +1,17 @@
+/*
+ * report_refusal.h - a refusal in a sentence: what was asked for, whose limit, who holds it, what helps.
+ */
+#ifndef CUWARD_REPORT_REFUSAL_H
+#define CUWARD_REPORT_REFUSAL_H
+
+#include "report.h"
+
+/* On one line, without an end of it. */
+void report_refusal_text(struct report_out *out, const struct ledger_view *view,
+	const struct ledger_denial *denial);
+
+/* Only what helps. */
+void report_refusal_advice(struct report_out *out, const struct ledger_view *view,
+	const struct ledger_denial *denial);
+
+#endif
