@@ -21,7 +21,7 @@ export CUWARD_SIM_MEMORY=64G CUWARD_DIR
 unset LD_PRELOAD LD_LIBRARY_PATH "${!CUWARD_MEMORY@}" CUWARD_JOB CUWARD_TRACE CUWARD_REPORT
 work=$(mktemp -d /dev/shm/cuward-bench-XXXXXX)
 holders=()
-trap 'kill "${holders[@]}" 2>/dev/null; rm -rf "$work"' EXIT
+trap '[ ${#holders[@]} -eq 0 ] || kill "${holders[@]}" 2>/dev/null || :; rm -rf "$work"' EXIT
 CUWARD_DIR=$work/state
 tracing=
 [ ! -e "$B/libcuward-lttng.so" ] || ! command -v lttng-sessiond >/dev/null || tracing=yes
