@@ -44,17 +44,18 @@ same() {
 		as_daemon lttng -q create test --output="$LTTNG_HOME/trace"
 		as_daemon lttng -q enable-channel -u -s test --buffers-$buffers --num-subbuf 8 --subbuf-size 64k c
 		as_daemon lttng -q enable-event -u -s test -c c 'zoo:*'
-		as_daemon lttng -q add-context -u -s test -c c -t vpid -t vtid -t procname -t ip -t pthread_id
+		as_daemon lttng -q add-context -u -s test -c c -t vpid -t vtid -t procname -t ip -t pthread_id \
+			-t '$app.zoo:mood' # nobody tells it: an empty choice of a variant
 		as_daemon lttng -q start test
 		install -m 755 "$tmp/zoo" "$LTTNG_HOME/zoo"
 		as_daemon "$LTTNG_HOME/zoo" 1000
 		as_daemon lttng -q rotate test
 		as_daemon "$LTTNG_HOME/zoo" 500
 		daemon_stop_recording
-		same "$LTTNG_HOME/trace" 3000
+		same "$LTTNG_HOME/trace" 4500
 		run "$B/cuward" timeline "$LTTNG_HOME/trace"
 		[ "$status" -eq 5 ]
-		[[ $output == *"without events of cuward; 3000 of other providers"* ]]
+		[[ $output == *"without events of cuward; 4500 of other providers"* ]]
 		daemon_end
 	done
 }
@@ -88,6 +89,27 @@ same() {
 	LC_ALL=C "$B/cuward" run -q --sim --trace="$tmp/trace" -- "$B/apps/train" >/dev/null 2>&1 3>&-
 	same "$tmp/trace" "$(babeltrace2 "$tmp/trace" | wc -l)"
 	[ "$(wc -l <"$tmp/ours")" -gt 100 ]
+}
+
+@test "GPU times, several processes and GPUs, one of them killed" {
+	CUWARD_SIM_DEVICES=2 CUWARD_DIR=$tmp/state "$B/cuward" run -q --sim --gpu-time --trace="$tmp/trace" -- "$B/apps/play" \
+		fork '(' init device 1 alloc 10M launch child launches 200 copy free 0 ')' \
+		fork '(' init device 0 alloc 30M launch other churn 100 kill 9 ')' \
+		init device 0 alloc 20M launches 200 copy device 1 alloc 5M launches 100 wait 3>&-
+	equal "$tmp/trace" 500
+	[ "$(grep -c 'cuward:gpu:' "$tmp/ours")" -gt 50 ]
+	[ "$(grep -c 'cuward:process:' "$tmp/ours")" -eq 3 ]
+}
+
+@test "snapshots of a flight recorder, each, all, and what all of them share" {
+	CUWARD_DIR=$tmp/state "$B/cuward" run -q --sim --trace="$tmp/rec" -m 10M --record=on-denied -- "$B/apps/play" \
+		init device 0 alloc 3M launch first refused 20M launches 1200 refused 30M launches 10 3>&-
+	snapshots=("$tmp"/rec/snapshot-*)
+	[ "${#snapshots[@]}" -eq 2 ]
+	for part in "${snapshots[@]}" "$tmp/rec/ust"; do
+		equal "$part" 5
+	done
+	equal "$tmp/rec" 100
 }
 
 @test "cut off or changed at any byte: what is left is told, and nothing crashes or hangs" {

@@ -101,6 +101,7 @@ told() {
 		sleep 0.1
 	done
 	[ -d relay/elsewhere ]
+	equal relay
 	told '.trace.hosts | sort' "$(jq -cn --arg here "$(uname -n)" '["elsewhere", $here] | sort')"
 	told '[.processes[] | [.host, .devices[0].peak_bytes]] | sort_by(.[1])' \
 		"[[\"$(uname -n)\",$((1 << 20))],[\"elsewhere\",$((2 << 20))]]"

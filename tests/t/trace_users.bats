@@ -65,6 +65,10 @@ everybody='
 	told out.json "([.processes[] | [.uid, .ended, .devices[0].peak_bytes / 1048576]] | sort) ==
 		[[4101, \"running\", 3], [4102, \"unknown\", 0], [4102, \"unknown\", 5], [4103, \"exit\", 7], [4103, \"signal\", 9],
 		 [4103, \"unknown\", 0]]"
+	babeltrace2 out >theirs
+	cuward events out >ours
+	diff theirs ours | head -4
+	cmp theirs ours
 	told out.json "([.kernels[].name] | sort) == [\"again\", \"killed\", \"later\", \"run\"]"
 	# It is over for all of them.
 	preloaded 4102 init device 0 alloc 5M launch late free 0

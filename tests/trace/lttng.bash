@@ -67,3 +67,13 @@ events_of() {
 }
 
 count_of() { events_of "$1" | grep -c "^cuward:$2:"; }
+
+# equal TRACE: babeltrace2 and `cuward events` print the same, and not nothing.
+equal() {
+	babeltrace2 "$1" >"$BATS_TEST_TMPDIR/theirs" 2>/dev/null
+	"$B/cuward" events "$1" >"$BATS_TEST_TMPDIR/ours"
+	diff "$BATS_TEST_TMPDIR/theirs" "$BATS_TEST_TMPDIR/ours" | head -n 6 >"$BATS_TEST_TMPDIR/diff"
+	cat "$BATS_TEST_TMPDIR/diff"
+	[ ! -s "$BATS_TEST_TMPDIR/diff" ]
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/ours")" -ge "${2:-20}" ]
+}

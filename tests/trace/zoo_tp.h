@@ -11,6 +11,7 @@
 #define ZOO_TP_H
 
 #include <lttng/tracepoint.h>
+#include <stdbool.h>
 
 LTTNG_UST_TRACEPOINT_ENUM(zoo, mood, LTTNG_UST_TP_ENUM_VALUES(
 	lttng_ust_field_enum_value("calm", 0)
@@ -38,6 +39,44 @@ LTTNG_UST_TRACEPOINT_EVENT(zoo, animal,
 		lttng_ust_field_sequence_hex(int16_t, sequence_hex, list, uint8_t, length)
 		lttng_ust_field_sequence_text(char, sequence_text, name, size_t, 4)
 		lttng_ust_field_enum(zoo, mood, uint8_t, mood, n)))
+
+LTTNG_UST_TRACEPOINT_ENUM(zoo, temper, LTTNG_UST_TP_ENUM_VALUES(
+	lttng_ust_field_enum_value("cold", -100)
+	lttng_ust_field_enum_range("cool", -5, -1)
+	lttng_ust_field_enum_value("warm", 7)
+	lttng_ust_field_enum_auto("hot")
+	lttng_ust_field_enum_auto("very, \"hot\"")))
+
+/* Every size and sign, both byte orders, what is empty (no text: babeltrace2 2.0.4 prints the one before), never written. */
+LTTNG_UST_TRACEPOINT_EVENT(zoo, sizes,
+	LTTNG_UST_TP_ARGS(int64_t, n, const char *, name, const uint64_t *, list, size_t, length),
+	LTTNG_UST_TP_FIELDS(
+		lttng_ust_field_integer(uint8_t, u8, n)
+		lttng_ust_field_integer(int16_t, i16, n * 31)
+		lttng_ust_field_integer(uint16_t, u16, n * 257)
+		lttng_ust_field_integer(int32_t, i32, n * 65539)
+		lttng_ust_field_integer(uint32_t, u32, n * 65539)
+		lttng_ust_field_integer(char, letter, 'a' + n % 26)
+		lttng_ust_field_integer(bool, truth, n & 1)
+		lttng_ust_field_integer(int64_t, least, INT64_MIN + n)
+		lttng_ust_field_integer(uint64_t, most, UINT64_MAX - (uint64_t)n)
+		lttng_ust_field_integer_hex(int8_t, hex8, n)
+		lttng_ust_field_integer_hex(uint64_t, hex64, (uint64_t)n << 56 | 5)
+		lttng_ust_field_integer_network(int16_t, network16, n)
+		lttng_ust_field_integer_network(uint64_t, network64, (uint64_t)n << 33)
+		lttng_ust_field_integer_network_hex(int32_t, network_hex32, n)
+		lttng_ust_field_integer_nowrite(int, unseen, n)
+		lttng_ust_field_float(float, tiny, (float)n * 1e-40f)
+		lttng_ust_field_float(double, huge, (double)n * 1e300)
+		lttng_ust_field_float(double, odd, n % 3 ? (n % 3 == 1 ? 1 : -1) / (double)(n % 3 - (n % 3)) : -0.0)
+		lttng_ust_field_string(last_name, name)
+		lttng_ust_field_array(uint64_t, array64, list, 2)
+		lttng_ust_field_array_network_hex(uint64_t, array_network_hex, list, 2)
+		lttng_ust_field_sequence(uint64_t, sequence64, list, uint16_t, length)
+		lttng_ust_field_sequence_network(uint64_t, sequence_network, list, uint32_t, length)
+		lttng_ust_field_sequence_network_hex(uint64_t, sequence_network_hex, list, uint64_t, length)
+		lttng_ust_field_sequence_text(char, sequence_text, name, uint8_t, 1 + length)
+		lttng_ust_field_enum(zoo, temper, int16_t, temper, n % 12 - 4)))
 
 LTTNG_UST_TRACEPOINT_EVENT(zoo, nothing, LTTNG_UST_TP_ARGS(int, n), LTTNG_UST_TP_FIELDS(
 	lttng_ust_field_integer(int, n, n)))
