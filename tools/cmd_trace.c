@@ -112,7 +112,8 @@ static bool is_in_it(const struct box_trace *trace, const struct box *box,
 }
 
 /* Whoever is still in it was running at its end. */
-static void tell_running_of(const struct kept *kept, const struct box *box, const struct slots_file *file)
+static void tell_running_of(const struct kept *kept, const struct box *box,
+	const struct slots_file *file)
 {
 	struct ledger_list list = { 0 };
 	struct session session;
@@ -294,7 +295,8 @@ static int start_session(struct kept *kept)
 		session_ready(&session, why, sizeof(why));
 	session_leave(&session);
 	/* Somebody else may have started one since we looked. */
-	return good ? 0 : fail(strcmp(why, box_trace_is_on) == 0 ? EXIT_FOUND : EXIT_UNAVAILABLE, "start", why);
+	return good ? 0 : fail(strcmp(why, box_trace_is_on) == 0 ? EXIT_FOUND : EXIT_UNAVAILABLE,
+		"start", why);
 }
 
 /* Who makes calls answers within milliseconds. */
@@ -440,8 +442,8 @@ int cmd_trace(int argc, char **argv)
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
 		.args_doc = "start [-o DIR]\nstop\nstatus\nsnapshot PID|JOB",
-		.doc = "One trace of all your CUDA processes on this machine, running ones included; root's is of "
-			"all users.\v"
+		.doc = "One trace of all your CUDA processes on this machine, running ones included; root's "
+			"is of all users.\v"
 			"A running process joins at its next CUDA call. snapshot: of a run with --record.\n"
 			"Exit status: 0, 1 events were lost or processes cannot be reached, 2 usage, 3 not "
 			"available, 4 no permission." };

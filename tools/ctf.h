@@ -10,7 +10,7 @@
 
 struct ctf_dir {
 	char *path;
-	uint32_t session; /* keys of processes hold for a user's part of a session, in whatever folder of it */
+	uint32_t session; /* keys of processes hold for a user's part of it, in whatever folder that is */
 	uint32_t user;    /* 0: it is not by users */
 	bool orphan;      /* streams without metadata */
 	bool has_streams;
