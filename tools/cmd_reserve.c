@@ -55,6 +55,16 @@ static int fail(int status, const char *why)
 	return status;
 }
 
+static int fail_too_much(uint64_t bytes, unsigned index, const struct limit_device *device)
+{
+	char why[200], wanted[32];
+
+	snprintf(wanted, sizeof(wanted), "%s", format_bytes(bytes));
+	snprintf(why, sizeof(why), "GPU %u has %s in all: %s of it cannot be kept; --gpu names another one, 100%% is all "
+		"of each", index, format_bytes(device->total_bytes), wanted);
+	return fail(EXIT_USAGE, why);
+}
+
 /* SIZE of each GPU, or of the one that --gpu names. */
 static int find_keeps(struct reserve *reserve, const struct order *order)
 {
@@ -79,6 +89,8 @@ static int find_keeps(struct reserve *reserve, const struct order *order)
 	for (unsigned i = 0; i < count; i++) {
 		if (bytes[i] == BYTES_NONE)
 			continue;
+		if (bytes[i] > devices[i].total_bytes)
+			return fail_too_much(bytes[i], i, &devices[i]);
 		memcpy(reserve->keeps[reserve->count].uuid, devices[i].uuid, 16);
 		reserve->keeps[reserve->count++].bytes = bytes[i];
 	}

@@ -192,10 +192,39 @@ static int check_log(struct run *run, enum run_setting setting)
 	return check_word(run, setting, known, later);
 }
 
+/* What the driver would understand: it ignores anything else and all behind it, without a word. */
+static bool is_gpu(const char *item, size_t length)
+{
+	size_t blanks = strspn(item, " \t"), digits;
+
+	item += blanks;
+	length -= blanks;
+	while (length > 0 && strchr(" \t", item[length - 1]))
+		length--;
+	digits = strspn(item, "0123456789");
+
+	return (digits > 0 && digits == length) || (length == 2 && strncmp(item, "-1", 2) == 0) ||
+		(length > 4 && (strncmp(item, "GPU-", 4) == 0 || strncmp(item, "MIG-", 4) == 0));
+}
+
+/* Of the environment the driver itself makes what it likes. */
 static int check_gpu(struct run *run, enum run_setting setting)
 {
-	run->gpu_auto = strcmp(run->values[setting].text, "auto") == 0 &&
-		strcmp(run->values[setting].source, "command line") == 0;
+	const char *at = run->values[setting].text;
+
+	if (strcmp(run->values[setting].source, "command line") != 0)
+		return 0;
+	run->gpu_auto = strcmp(at, "auto") == 0;
+	while (!run->gpu_auto && *at) {
+		size_t length = strcspn(at, ",");
+		char problem[128];
+
+		snprintf(problem, sizeof(problem), "'%.*s' is no GPU: auto, alone and in small letters, or indices "
+			"and UUIDs with commas", (int)(length < 64 ? length : 64), at);
+		if (!is_gpu(at, length) || (at[length] == ',' && !at[length + 1]))
+			return refuse(run, setting, problem);
+		at += length + (at[length] == ',');
+	}
 	return 0;
 }
 

@@ -197,3 +197,27 @@ layers() {
 	"$cuward" limit get $pid --json >out
 	told '.processes[0].devices[0].limits' '[]'
 }
+
+# refused_within MS WHAT: set a limit of WHAT (pid, job or user) under a process that allocates all the time; so long it
+# takes until one of its requests is refused. A busy machine may be late: the least of five.
+refused_within() {
+	local try what ms least=1000000
+	for try in 1 2 3 4 5; do
+		CUWARD_JOB=j holder init device 0 alloc 8M say held churn 60000
+		case $2 in pid) what=$pid ;; job) what=j ;; user) what=$(id -un) ;; esac
+		began=$EPOCHREALTIME
+		"$cuward" limit set "$what" 8M
+		finished 99
+		ms=$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { printf "%d", (b - a) * 1000 }')
+		[ "$ms" -ge "$least" ] || least=$ms
+		[ "$least" -gt "$1" ] || break
+	done
+	echo "$2: $least ms"
+	[ "$least" -le "$1" ]
+}
+
+@test "a limit that is set binds within a second: of a process, of a job, of a user" {
+	refused_within 1000 pid
+	refused_within 1000 job
+	refused_within 1000 user
+}

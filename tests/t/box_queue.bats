@@ -240,6 +240,20 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 	[ "$(tr '\n' ' ' <order)" = "second first " ]
 }
 
+@test "a GPU that is none is told, before the driver would ignore it and all behind it" {
+	for wrong in AUTO Auto auto,1 1,auto 0x1 ' ' 0, ,1 0,,1 GPU- gpu-0 -2 'a b' '0 1'; do
+		run "$cuward" run --sim -g "$wrong" -- true
+		[ "$status" -eq 125 ] || { echo "$wrong: $status"; false; }
+		[[ "$output" == *" is no GPU: auto, alone and in small letters, or indices and UUIDs with commas"* ]]
+	done
+	for right in 0 '0, 1' -1 '' GPU-51000000 MIG-GPU-51000000/1/2; do
+		CUWARD_SIM_DEVICES=2 "$cuward" run -q --sim -g "$right" -- sh -c 'echo "$CUDA_VISIBLE_DEVICES"' >out
+		[ "$(cat out)" = "$right" ]
+	done
+	# The environment is the driver's to understand.
+	[ "$(CUDA_VISIBLE_DEVICES=auto,1 "$cuward" run -q --sim -- sh -c 'echo $CUDA_VISIBLE_DEVICES')" = auto,1 ]
+}
+
 @test "reserve: keeps it from one's own runs, for its time, after its command" {
 	id=$("$cuward" reserve 10G --for 1h 2>words)
 	grep -q 'this holds back your own' words
@@ -272,6 +286,13 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 		run "$cuward" reserve $wrong
 		[ "$status" -eq 2 ] || { echo "$wrong: $status"; false; }
 	done
+	# More than there is of it.
+	run "$cuward" reserve 17G --for 1h
+	[ "$status" -eq 2 ]
+	[ "$output" = "cuward: reserve: GPU 0 has 16.0 GiB in all: 17.0 GiB of it cannot be kept; --gpu names another one, 100% is all of each" ]
+	[ -z "$(ls state/reserve)" ]
+	"$cuward" reserve 100% --for 1h 2>/dev/null
+	"$cuward" release --all
 	for wrong in '' 'a b' '--all a' ../x; do
 		run "$cuward" release $wrong
 		[ "$status" -eq 2 ]
