@@ -260,7 +260,7 @@ void session_leave(struct session *session)
 	session_close(session);
 }
 
-/* What is told of a user's processes is told by him: LTTng's buffers, and keys in a trace, are a user's. */
+/* What is told of a user's processes he tells: LTTng's buffers, and keys in a trace, are a user's. */
 static bool become(uid_t uid)
 {
 	return geteuid() != 0 || uid == 0 || (setgroups(0, NULL) == 0 &&
