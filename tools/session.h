@@ -45,7 +45,7 @@ struct session_result {
 
 /* net://HOST[:PORT[:PORT]]: the trace goes to a relay daemon there, and nothing of it is here. */
 bool session_is_remote(const char *trace_dir);
-/* What was asked for, its scheme in lower case. False: another scheme, by which nobody means a folder. */
+/* What was asked for, its scheme in lower case. False: another scheme; nobody means a folder by it. */
 bool session_place(const char *asked, char *place, size_t bytes);
 
 /*
