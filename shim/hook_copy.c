@@ -10,8 +10,14 @@
 #include "gputime.h"
 #include "traced.h"
 
-struct copy {
+/* From where to where. */
+struct way {
 	enum cuward_direction direction;
+	enum cuward_host host;
+};
+
+struct copy {
+	struct way way;
 	uint64_t bytes;
 };
 
@@ -19,8 +25,9 @@ static __attribute__((noinline)) CUresult traced_copy(enum call call, CUresult r
 	uint64_t began_ns, uint64_t stream, struct copy copy, const struct gputime *time)
 {
 	struct event_copy event = {
-		.thread = guest_trace_key(guest_thread()), .api = call, .direction = copy.direction,
-		.device = traced_device(), .result = result, .duration_ns = traced_duration(began_ns),
+		.thread = guest_trace_key(guest_thread()), .api = call, .direction = copy.way.direction,
+		.host = copy.way.host, .device = traced_device(), .result = result,
+		.duration_ns = traced_duration(began_ns),
 		.bytes = copy.bytes, .stream = stream, .correlation = traced_correlation(guest_thread()),
 	};
 
@@ -40,14 +47,88 @@ static uint64_t area(uint64_t width, uint64_t height, uint64_t depth)
 	return bytes;
 }
 
-static enum cuward_direction between(CUmemorytype from, CUmemorytype to)
+/* ---- ways: what memory is, the driver knows; it is not asked while a stream captures ---- */
+
+/* SIDE_HOST: nobody knows which. */
+enum side { SIDE_UNKNOWN, SIDE_DEVICE, SIDE_HOST, SIDE_PAGEABLE, SIDE_PINNED };
+
+static enum side side_of(uint64_t pointer)
 {
-	if (from == CU_MEMORYTYPE_UNIFIED || to == CU_MEMORYTYPE_UNIFIED)
-		return DIRECTION_UNKNOWN;
-	if (from == CU_MEMORYTYPE_HOST)
-		return to == CU_MEMORYTYPE_HOST ? DIRECTION_HTOH : DIRECTION_HTOD;
-	return to == CU_MEMORYTYPE_HOST ? DIRECTION_DTOH : DIRECTION_DTOD;
+	unsigned type = 0;
+	CUresult result;
+
+	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED))
+		return SIDE_UNKNOWN;
+	result = real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer);
+	/* Memory that the driver never heard of. */
+	if (result == CUDA_ERROR_INVALID_VALUE)
+		return SIDE_PAGEABLE;
+	if (result != CUDA_SUCCESS)
+		return SIDE_UNKNOWN;
+	return type == CU_MEMORYTYPE_HOST ? SIDE_PINNED : SIDE_DEVICE;
 }
+
+static enum cuward_host host_of(enum side side)
+{
+	return side == SIDE_PINNED ? HOST_PINNED : side == SIDE_PAGEABLE ? HOST_PAGEABLE : HOST_UNKNOWN;
+}
+
+static bool is_host(enum side side)
+{
+	return side >= SIDE_HOST;
+}
+
+static struct way between(enum side from, enum side to)
+{
+	if (from == SIDE_UNKNOWN || to == SIDE_UNKNOWN)
+		return (struct way){ DIRECTION_UNKNOWN, HOST_UNKNOWN };
+	if (is_host(from) && is_host(to))
+		return (struct way){ DIRECTION_HTOH, host_of(from < to ? from : to) };
+	if (is_host(from))
+		return (struct way){ DIRECTION_HTOD, host_of(from) };
+	if (is_host(to))
+		return (struct way){ DIRECTION_DTOH, host_of(to) };
+	return (struct way){ DIRECTION_DTOD, HOST_NONE };
+}
+
+static struct way from_host(const void *host)
+{
+	return (struct way){ DIRECTION_HTOD, host_of(side_of((uint64_t)host)) };
+}
+
+static struct way to_host(const void *host)
+{
+	return (struct way){ DIRECTION_DTOH, host_of(side_of((uint64_t)host)) };
+}
+
+static struct way anywhere(CUdeviceptr to, CUdeviceptr from)
+{
+	return between(side_of(from), side_of(to));
+}
+
+#define ON_DEVICE(direction) ((struct way){ direction, HOST_NONE })
+#define SET ON_DEVICE(DIRECTION_SET)
+#define NOT_KNOWN ((struct way){ DIRECTION_UNKNOWN, HOST_UNKNOWN })
+
+/* One end of a box: its descriptor says what it is. */
+static enum side box_side(CUmemorytype type, const void *host, uint64_t device)
+{
+	enum side side;
+
+	switch (type) {
+	case CU_MEMORYTYPE_HOST:
+		side = side_of((uint64_t)host);
+		return is_host(side) ? side : SIDE_HOST;
+	case CU_MEMORYTYPE_UNIFIED:
+		return side_of(device);
+	default:
+		return SIDE_DEVICE;
+	}
+}
+
+#define BOX_WAY(box) \
+	between(box_side((box)->srcMemoryType, (box)->srcHost, (box)->srcDevice), \
+		box_side((box)->dstMemoryType, (box)->dstHost, (box)->dstDevice))
 
 static uint64_t batch_bytes(const size_t *sizes, size_t count)
 {
@@ -78,7 +159,7 @@ static uint64_t batch_volume(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t co
 	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
 	{ \
 		const uint64_t cw_stream = stream; \
-		struct copy cw_copy = { DIRECTION_UNKNOWN, 0 }; \
+		struct copy cw_copy = { NOT_KNOWN, 0 }; \
 		struct gputime cw_time; \
 		uint64_t cw_began_ns; \
 		CUresult cw_result; \
@@ -104,134 +185,134 @@ static uint64_t batch_volume(const CUDA_MEMCPY3D_BATCH_OP *operations, size_t co
 		return cw_result; \
 	}
 
-COPY(cuMemcpy, DIRECTION_UNKNOWN, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpy2D, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy, anywhere(dst, src), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpy2D, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, 1), traced_stream(NULL, false))
-COPY(cuMemcpy2DAsync, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy2DAsync, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, 1), traced_stream(hStream, false))
-COPY(cuMemcpy2DAsync_v2, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy2DAsync_v2, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, 1), traced_stream(hStream, false))
-COPY(cuMemcpy2DAsync_v2_ptsz, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy2DAsync_v2_ptsz, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, 1), traced_stream(hStream, true))
-COPY(cuMemcpy2DUnaligned, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy2DUnaligned, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, 1), traced_stream(NULL, false))
-COPY(cuMemcpy2DUnaligned_v2, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy2DUnaligned_v2, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, 1), traced_stream(NULL, false))
-COPY(cuMemcpy2DUnaligned_v2_ptds, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy2DUnaligned_v2_ptds, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, 1), traced_stream(NULL, true))
-COPY(cuMemcpy2D_v2, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy2D_v2, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, 1), traced_stream(NULL, false))
-COPY(cuMemcpy2D_v2_ptds, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy2D_v2_ptds, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, 1), traced_stream(NULL, true))
-COPY(cuMemcpy3D, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy3D, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(NULL, false))
-COPY(cuMemcpy3DAsync, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy3DAsync, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(hStream, false))
-COPY(cuMemcpy3DAsync_v2, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy3DAsync_v2, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(hStream, false))
-COPY(cuMemcpy3DAsync_v2_ptsz, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy3DAsync_v2_ptsz, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(hStream, true))
-COPY(cuMemcpy3DBatchAsync, DIRECTION_UNKNOWN,
+COPY(cuMemcpy3DBatchAsync, NOT_KNOWN,
 	batch_volume(opList, numOps), traced_stream(hStream, false))
-COPY(cuMemcpy3DBatchAsync_ptsz, DIRECTION_UNKNOWN,
+COPY(cuMemcpy3DBatchAsync_ptsz, NOT_KNOWN,
 	batch_volume(opList, numOps), traced_stream(hStream, true))
-COPY(cuMemcpy3DBatchAsync_v2, DIRECTION_UNKNOWN,
+COPY(cuMemcpy3DBatchAsync_v2, NOT_KNOWN,
 	batch_volume(opList, numOps), traced_stream(hStream, false))
-COPY(cuMemcpy3DBatchAsync_v2_ptsz, DIRECTION_UNKNOWN,
+COPY(cuMemcpy3DBatchAsync_v2_ptsz, NOT_KNOWN,
 	batch_volume(opList, numOps), traced_stream(hStream, true))
-COPY(cuMemcpy3DPeer, DIRECTION_PEER,
+COPY(cuMemcpy3DPeer, ON_DEVICE(DIRECTION_PEER),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(NULL, false))
-COPY(cuMemcpy3DPeerAsync, DIRECTION_PEER,
+COPY(cuMemcpy3DPeerAsync, ON_DEVICE(DIRECTION_PEER),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(hStream, false))
-COPY(cuMemcpy3DPeerAsync_ptsz, DIRECTION_PEER,
+COPY(cuMemcpy3DPeerAsync_ptsz, ON_DEVICE(DIRECTION_PEER),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(hStream, true))
-COPY(cuMemcpy3DPeer_ptds, DIRECTION_PEER,
+COPY(cuMemcpy3DPeer_ptds, ON_DEVICE(DIRECTION_PEER),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(NULL, true))
-COPY(cuMemcpy3D_v2, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy3D_v2, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(NULL, false))
-COPY(cuMemcpy3D_v2_ptds, between(pCopy->srcMemoryType, pCopy->dstMemoryType),
+COPY(cuMemcpy3D_v2_ptds, BOX_WAY(pCopy),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(NULL, true))
-COPY(cuMemcpyAsync, DIRECTION_UNKNOWN, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyAsync_ptsz, DIRECTION_UNKNOWN, ByteCount, traced_stream(hStream, true))
-COPY(cuMemcpyAtoA, DIRECTION_DTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyAtoA_v2, DIRECTION_DTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyAtoA_v2_ptds, DIRECTION_DTOD, ByteCount, traced_stream(NULL, true))
-COPY(cuMemcpyAtoD, DIRECTION_DTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyAtoD_v2, DIRECTION_DTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyAtoD_v2_ptds, DIRECTION_DTOD, ByteCount, traced_stream(NULL, true))
-COPY(cuMemcpyAtoH, DIRECTION_DTOH, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyAtoHAsync, DIRECTION_DTOH, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyAtoHAsync_v2, DIRECTION_DTOH, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyAtoHAsync_v2_ptsz, DIRECTION_DTOH, ByteCount, traced_stream(hStream, true))
-COPY(cuMemcpyAtoH_v2, DIRECTION_DTOH, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyAtoH_v2_ptds, DIRECTION_DTOH, ByteCount, traced_stream(NULL, true))
-COPY(cuMemcpyBatchAsync, DIRECTION_UNKNOWN,
+COPY(cuMemcpyAsync, anywhere(dst, src), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyAsync_ptsz, anywhere(dst, src), ByteCount, traced_stream(hStream, true))
+COPY(cuMemcpyAtoA, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyAtoA_v2, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyAtoA_v2_ptds, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, true))
+COPY(cuMemcpyAtoD, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyAtoD_v2, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyAtoD_v2_ptds, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, true))
+COPY(cuMemcpyAtoH, to_host(dstHost), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyAtoHAsync, to_host(dstHost), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyAtoHAsync_v2, to_host(dstHost), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyAtoHAsync_v2_ptsz, to_host(dstHost), ByteCount, traced_stream(hStream, true))
+COPY(cuMemcpyAtoH_v2, to_host(dstHost), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyAtoH_v2_ptds, to_host(dstHost), ByteCount, traced_stream(NULL, true))
+COPY(cuMemcpyBatchAsync, NOT_KNOWN,
 	batch_bytes(sizes, count), traced_stream(hStream, false))
-COPY(cuMemcpyBatchAsync_ptsz, DIRECTION_UNKNOWN,
+COPY(cuMemcpyBatchAsync_ptsz, NOT_KNOWN,
 	batch_bytes(sizes, count), traced_stream(hStream, true))
-COPY(cuMemcpyBatchAsync_v2, DIRECTION_UNKNOWN,
+COPY(cuMemcpyBatchAsync_v2, NOT_KNOWN,
 	batch_bytes(sizes, count), traced_stream(hStream, false))
-COPY(cuMemcpyBatchAsync_v2_ptsz, DIRECTION_UNKNOWN,
+COPY(cuMemcpyBatchAsync_v2_ptsz, NOT_KNOWN,
 	batch_bytes(sizes, count), traced_stream(hStream, true))
-COPY(cuMemcpyDtoA, DIRECTION_DTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyDtoA_v2, DIRECTION_DTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyDtoA_v2_ptds, DIRECTION_DTOD, ByteCount, traced_stream(NULL, true))
-COPY(cuMemcpyDtoD, DIRECTION_DTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyDtoDAsync, DIRECTION_DTOD, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyDtoDAsync_v2, DIRECTION_DTOD, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyDtoDAsync_v2_ptsz, DIRECTION_DTOD, ByteCount, traced_stream(hStream, true))
-COPY(cuMemcpyDtoD_v2, DIRECTION_DTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyDtoD_v2_ptds, DIRECTION_DTOD, ByteCount, traced_stream(NULL, true))
-COPY(cuMemcpyDtoH, DIRECTION_DTOH, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyDtoHAsync, DIRECTION_DTOH, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyDtoHAsync_v2, DIRECTION_DTOH, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyDtoHAsync_v2_ptsz, DIRECTION_DTOH, ByteCount, traced_stream(hStream, true))
-COPY(cuMemcpyDtoH_v2, DIRECTION_DTOH, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyDtoH_v2_ptds, DIRECTION_DTOH, ByteCount, traced_stream(NULL, true))
-COPY(cuMemcpyHtoA, DIRECTION_HTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyHtoAAsync, DIRECTION_HTOD, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyHtoAAsync_v2, DIRECTION_HTOD, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyHtoAAsync_v2_ptsz, DIRECTION_HTOD, ByteCount, traced_stream(hStream, true))
-COPY(cuMemcpyHtoA_v2, DIRECTION_HTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyHtoA_v2_ptds, DIRECTION_HTOD, ByteCount, traced_stream(NULL, true))
-COPY(cuMemcpyHtoD, DIRECTION_HTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyHtoDAsync, DIRECTION_HTOD, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyHtoDAsync_v2, DIRECTION_HTOD, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyHtoDAsync_v2_ptsz, DIRECTION_HTOD, ByteCount, traced_stream(hStream, true))
-COPY(cuMemcpyHtoD_v2, DIRECTION_HTOD, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyHtoD_v2_ptds, DIRECTION_HTOD, ByteCount, traced_stream(NULL, true))
-COPY(cuMemcpyPeer, DIRECTION_PEER, ByteCount, traced_stream(NULL, false))
-COPY(cuMemcpyPeerAsync, DIRECTION_PEER, ByteCount, traced_stream(hStream, false))
-COPY(cuMemcpyPeerAsync_ptsz, DIRECTION_PEER, ByteCount, traced_stream(hStream, true))
-COPY(cuMemcpyPeer_ptds, DIRECTION_PEER, ByteCount, traced_stream(NULL, true))
-COPY(cuMemcpy_ptds, DIRECTION_UNKNOWN, ByteCount, traced_stream(NULL, true))
-COPY(cuMemsetD16, DIRECTION_SET, area(N, 2, 1), traced_stream(NULL, false))
-COPY(cuMemsetD16Async, DIRECTION_SET, area(N, 2, 1), traced_stream(hStream, false))
-COPY(cuMemsetD16Async_ptsz, DIRECTION_SET, area(N, 2, 1), traced_stream(hStream, true))
-COPY(cuMemsetD16_v2, DIRECTION_SET, area(N, 2, 1), traced_stream(NULL, false))
-COPY(cuMemsetD16_v2_ptds, DIRECTION_SET, area(N, 2, 1), traced_stream(NULL, true))
-COPY(cuMemsetD2D16, DIRECTION_SET, area(Width, Height, 2), traced_stream(NULL, false))
-COPY(cuMemsetD2D16Async, DIRECTION_SET, area(Width, Height, 2), traced_stream(hStream, false))
-COPY(cuMemsetD2D16Async_ptsz, DIRECTION_SET, area(Width, Height, 2), traced_stream(hStream, true))
-COPY(cuMemsetD2D16_v2, DIRECTION_SET, area(Width, Height, 2), traced_stream(NULL, false))
-COPY(cuMemsetD2D16_v2_ptds, DIRECTION_SET, area(Width, Height, 2), traced_stream(NULL, true))
-COPY(cuMemsetD2D32, DIRECTION_SET, area(Width, Height, 4), traced_stream(NULL, false))
-COPY(cuMemsetD2D32Async, DIRECTION_SET, area(Width, Height, 4), traced_stream(hStream, false))
-COPY(cuMemsetD2D32Async_ptsz, DIRECTION_SET, area(Width, Height, 4), traced_stream(hStream, true))
-COPY(cuMemsetD2D32_v2, DIRECTION_SET, area(Width, Height, 4), traced_stream(NULL, false))
-COPY(cuMemsetD2D32_v2_ptds, DIRECTION_SET, area(Width, Height, 4), traced_stream(NULL, true))
-COPY(cuMemsetD2D8, DIRECTION_SET, area(Width, Height, 1), traced_stream(NULL, false))
-COPY(cuMemsetD2D8Async, DIRECTION_SET, area(Width, Height, 1), traced_stream(hStream, false))
-COPY(cuMemsetD2D8Async_ptsz, DIRECTION_SET, area(Width, Height, 1), traced_stream(hStream, true))
-COPY(cuMemsetD2D8_v2, DIRECTION_SET, area(Width, Height, 1), traced_stream(NULL, false))
-COPY(cuMemsetD2D8_v2_ptds, DIRECTION_SET, area(Width, Height, 1), traced_stream(NULL, true))
-COPY(cuMemsetD32, DIRECTION_SET, area(N, 4, 1), traced_stream(NULL, false))
-COPY(cuMemsetD32Async, DIRECTION_SET, area(N, 4, 1), traced_stream(hStream, false))
-COPY(cuMemsetD32Async_ptsz, DIRECTION_SET, area(N, 4, 1), traced_stream(hStream, true))
-COPY(cuMemsetD32_v2, DIRECTION_SET, area(N, 4, 1), traced_stream(NULL, false))
-COPY(cuMemsetD32_v2_ptds, DIRECTION_SET, area(N, 4, 1), traced_stream(NULL, true))
-COPY(cuMemsetD8, DIRECTION_SET, area(N, 1, 1), traced_stream(NULL, false))
-COPY(cuMemsetD8Async, DIRECTION_SET, area(N, 1, 1), traced_stream(hStream, false))
-COPY(cuMemsetD8Async_ptsz, DIRECTION_SET, area(N, 1, 1), traced_stream(hStream, true))
-COPY(cuMemsetD8_v2, DIRECTION_SET, area(N, 1, 1), traced_stream(NULL, false))
-COPY(cuMemsetD8_v2_ptds, DIRECTION_SET, area(N, 1, 1), traced_stream(NULL, true))
+COPY(cuMemcpyDtoA, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyDtoA_v2, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyDtoA_v2_ptds, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, true))
+COPY(cuMemcpyDtoD, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyDtoDAsync, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyDtoDAsync_v2, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyDtoDAsync_v2_ptsz, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(hStream, true))
+COPY(cuMemcpyDtoD_v2, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyDtoD_v2_ptds, ON_DEVICE(DIRECTION_DTOD), ByteCount, traced_stream(NULL, true))
+COPY(cuMemcpyDtoH, to_host(dstHost), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyDtoHAsync, to_host(dstHost), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyDtoHAsync_v2, to_host(dstHost), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyDtoHAsync_v2_ptsz, to_host(dstHost), ByteCount, traced_stream(hStream, true))
+COPY(cuMemcpyDtoH_v2, to_host(dstHost), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyDtoH_v2_ptds, to_host(dstHost), ByteCount, traced_stream(NULL, true))
+COPY(cuMemcpyHtoA, from_host(srcHost), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyHtoAAsync, from_host(srcHost), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyHtoAAsync_v2, from_host(srcHost), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyHtoAAsync_v2_ptsz, from_host(srcHost), ByteCount, traced_stream(hStream, true))
+COPY(cuMemcpyHtoA_v2, from_host(srcHost), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyHtoA_v2_ptds, from_host(srcHost), ByteCount, traced_stream(NULL, true))
+COPY(cuMemcpyHtoD, from_host(srcHost), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyHtoDAsync, from_host(srcHost), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyHtoDAsync_v2, from_host(srcHost), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyHtoDAsync_v2_ptsz, from_host(srcHost), ByteCount, traced_stream(hStream, true))
+COPY(cuMemcpyHtoD_v2, from_host(srcHost), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyHtoD_v2_ptds, from_host(srcHost), ByteCount, traced_stream(NULL, true))
+COPY(cuMemcpyPeer, ON_DEVICE(DIRECTION_PEER), ByteCount, traced_stream(NULL, false))
+COPY(cuMemcpyPeerAsync, ON_DEVICE(DIRECTION_PEER), ByteCount, traced_stream(hStream, false))
+COPY(cuMemcpyPeerAsync_ptsz, ON_DEVICE(DIRECTION_PEER), ByteCount, traced_stream(hStream, true))
+COPY(cuMemcpyPeer_ptds, ON_DEVICE(DIRECTION_PEER), ByteCount, traced_stream(NULL, true))
+COPY(cuMemcpy_ptds, anywhere(dst, src), ByteCount, traced_stream(NULL, true))
+COPY(cuMemsetD16, SET, area(N, 2, 1), traced_stream(NULL, false))
+COPY(cuMemsetD16Async, SET, area(N, 2, 1), traced_stream(hStream, false))
+COPY(cuMemsetD16Async_ptsz, SET, area(N, 2, 1), traced_stream(hStream, true))
+COPY(cuMemsetD16_v2, SET, area(N, 2, 1), traced_stream(NULL, false))
+COPY(cuMemsetD16_v2_ptds, SET, area(N, 2, 1), traced_stream(NULL, true))
+COPY(cuMemsetD2D16, SET, area(Width, Height, 2), traced_stream(NULL, false))
+COPY(cuMemsetD2D16Async, SET, area(Width, Height, 2), traced_stream(hStream, false))
+COPY(cuMemsetD2D16Async_ptsz, SET, area(Width, Height, 2), traced_stream(hStream, true))
+COPY(cuMemsetD2D16_v2, SET, area(Width, Height, 2), traced_stream(NULL, false))
+COPY(cuMemsetD2D16_v2_ptds, SET, area(Width, Height, 2), traced_stream(NULL, true))
+COPY(cuMemsetD2D32, SET, area(Width, Height, 4), traced_stream(NULL, false))
+COPY(cuMemsetD2D32Async, SET, area(Width, Height, 4), traced_stream(hStream, false))
+COPY(cuMemsetD2D32Async_ptsz, SET, area(Width, Height, 4), traced_stream(hStream, true))
+COPY(cuMemsetD2D32_v2, SET, area(Width, Height, 4), traced_stream(NULL, false))
+COPY(cuMemsetD2D32_v2_ptds, SET, area(Width, Height, 4), traced_stream(NULL, true))
+COPY(cuMemsetD2D8, SET, area(Width, Height, 1), traced_stream(NULL, false))
+COPY(cuMemsetD2D8Async, SET, area(Width, Height, 1), traced_stream(hStream, false))
+COPY(cuMemsetD2D8Async_ptsz, SET, area(Width, Height, 1), traced_stream(hStream, true))
+COPY(cuMemsetD2D8_v2, SET, area(Width, Height, 1), traced_stream(NULL, false))
+COPY(cuMemsetD2D8_v2_ptds, SET, area(Width, Height, 1), traced_stream(NULL, true))
+COPY(cuMemsetD32, SET, area(N, 4, 1), traced_stream(NULL, false))
+COPY(cuMemsetD32Async, SET, area(N, 4, 1), traced_stream(hStream, false))
+COPY(cuMemsetD32Async_ptsz, SET, area(N, 4, 1), traced_stream(hStream, true))
+COPY(cuMemsetD32_v2, SET, area(N, 4, 1), traced_stream(NULL, false))
+COPY(cuMemsetD32_v2_ptds, SET, area(N, 4, 1), traced_stream(NULL, true))
+COPY(cuMemsetD8, SET, area(N, 1, 1), traced_stream(NULL, false))
+COPY(cuMemsetD8Async, SET, area(N, 1, 1), traced_stream(hStream, false))
+COPY(cuMemsetD8Async_ptsz, SET, area(N, 1, 1), traced_stream(hStream, true))
+COPY(cuMemsetD8_v2, SET, area(N, 1, 1), traced_stream(NULL, false))
+COPY(cuMemsetD8_v2_ptds, SET, area(N, 1, 1), traced_stream(NULL, true))

@@ -169,7 +169,9 @@ static void feed_process_end(struct model *model, const struct event *event)
 	process->end_live_count = e->live_count;
 	process->end_denied = e->denied;
 	process->leaks_known = true;
-	model_touch(process, event->time_ns);
+	/* It was written later. Where nobody knows when it ended, its last event is the last sign of it. */
+	if (e->ended_ns <= event->time_ns)
+		model_touch(process, e->ended_ns);
 }
 
 /* ---- threads ---- */

@@ -58,6 +58,11 @@ struct model_sites {
 	bool incomplete; /* more were live than are remembered */
 };
 
+/* Copies by direction, and by what their side on the host is. */
+struct model_ways {
+	struct model_copies of[DIRECTION_COUNT][HOST_COUNT];
+};
+
 struct model_work {
 	uint64_t launches;
 	struct model_copies copies[DIRECTION_COUNT];
@@ -145,6 +150,7 @@ struct model_process {
 	char **call_names;
 	unsigned call_count;
 	struct model_work work;
+	struct model_ways ways;
 	struct spans api, gpu; /* calls of all its threads, and work timed on the GPU, together */
 	uint64_t api_ns, errors;
 	uint64_t syncs, sync_ns;
@@ -153,6 +159,7 @@ struct model_process {
 	uint64_t gpu_timed, gpu_unmatched;
 	uint64_t untimed[UNTIMED_COUNT]; /* ran, its time was wanted, and it has none */
 	uint32_t gpu_error_ns;    /* the largest bound */
+	uint64_t gpu_least_ns;    /* of its work, what is sure: each piece less its bound */
 	uint32_t threads;
 	struct model_sites sites;
 	uint64_t alloc_ns, alloc_bytes; /* of memory on devices: time of its allocs and frees */
@@ -287,8 +294,8 @@ struct model_named_calls {
 struct model_named_calls *model_calls(const struct model *model, size_t *count);
 void model_calls_free(struct model_named_calls *calls, size_t count);
 
-/* Copies of a direction over all processes that are not hidden. */
-struct model_copies model_copies_sum(const struct model *model, unsigned direction);
+/* Copies of a direction with such a side on the host, over all processes that are not hidden. */
+struct model_copies model_copies_sum(const struct model *model, unsigned direction, unsigned host);
 /* Bytes a second on the GPU, of the copies that have a time there. */
 uint64_t model_rate(const struct model_copies *copies);
 

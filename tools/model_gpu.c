@@ -46,20 +46,24 @@ static void count_timed_launch(struct model_function *function,
 		function->queued_longest_ns = queued_ns;
 }
 
+static void count_timed_copy(struct model_copies *copies, const struct model_pending *pending,
+	const struct span *span)
+{
+	copies->timed++;
+	copies->timed_bytes = sum_saturated(copies->timed_bytes, pending->bytes);
+	copies->gpu_ns = sum_saturated(copies->gpu_ns, span->end_ns - span->begin_ns);
+}
+
 static void count_timed(struct model_process *process, const struct model_pending *pending,
 	const struct span *span)
 {
-	struct model_copies *copies = &process->work.copies[pending->direction < DIRECTION_COUNT
-		? pending->direction : DIRECTION_UNKNOWN];
-
 	process->gpu_timed++;
 	if (pending->function) {
 		count_timed_launch(&process->functions[pending->function - 1], pending, span);
 		return;
 	}
-	copies->timed++;
-	copies->timed_bytes = sum_saturated(copies->timed_bytes, pending->bytes);
-	copies->gpu_ns = sum_saturated(copies->gpu_ns, span->end_ns - span->begin_ns);
+	count_timed_copy(&process->work.copies[pending->direction], pending, span);
+	count_timed_copy(&process->ways.of[pending->direction][pending->host], pending, span);
 }
 
 static void observe_work(const struct model *model, const struct model_process *process,
@@ -94,6 +98,9 @@ void model_time_gpu(struct model *model, struct model_process *process, const st
 	if (e->error_ns > process->gpu_error_ns)
 		process->gpu_error_ns = e->error_ns;
 	if (model_cut(model, &span)) {
+		if (span.end_ns - span.begin_ns > e->error_ns)
+			process->gpu_least_ns = sum_saturated(process->gpu_least_ns,
+				span.end_ns - span.begin_ns - e->error_ns);
 		count_timed(process, pending, &span);
 		if (model->observer)
 			observe_work(model, process, pending, &span);

@@ -80,7 +80,7 @@ struct model_pending {
 	uint32_t correlation;
 	uint32_t lane;
 	uint32_t function; /* index + 1, 0 for a copy */
-	uint8_t direction; /* of a copy */
+	uint8_t direction, host; /* of a copy */
 	uint64_t bytes;
 	uint64_t time_ns; /* the end of its call */
 };

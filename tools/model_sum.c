@@ -251,12 +251,12 @@ void model_calls_free(struct model_named_calls *calls, size_t count)
 
 /* ---- copies, devices, memory ---- */
 
-struct model_copies model_copies_sum(const struct model *model, unsigned direction)
+struct model_copies model_copies_sum(const struct model *model, unsigned direction, unsigned host)
 {
 	struct model_copies sum = { 0 };
 
 	for (size_t i = 0; i < model->process_count; i++) {
-		const struct model_copies *one = &model->processes[i]->work.copies[direction];
+		const struct model_copies *one = &model->processes[i]->ways.of[direction][host];
 
 		if (model->processes[i]->hidden)
 			continue;

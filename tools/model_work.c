@@ -428,11 +428,8 @@ void feed_launched(struct model *model, const struct event *event)
 	work_launch(model, event, &whole);
 }
 
-static void count_copy(struct model_work *work, const struct event_copy *e)
+static void count_copy(struct model_copies *copies, const struct event_copy *e)
 {
-	struct model_copies *copies =
-		&work->copies[e->direction < DIRECTION_COUNT ? e->direction : DIRECTION_UNKNOWN];
-
 	copies->count++;
 	copies->bytes = sum_saturated(copies->bytes, e->bytes);
 	copies->api_ns = sum_saturated(copies->api_ns, e->duration_ns);
@@ -445,6 +442,8 @@ void feed_copy(struct model *model, const struct event *event)
 	struct model_thread *thread = model_thread_of(model, event, e->thread);
 	struct model_process *process = thread->process;
 	uint32_t lane = lane_of(thread, e->device, e->stream);
+	uint8_t direction = e->direction < DIRECTION_COUNT ? e->direction : DIRECTION_UNKNOWN;
+	uint8_t host = e->host < HOST_COUNT ? e->host : HOST_UNKNOWN;
 	struct model_pending *pending;
 
 	count_call(model, process, event, &call, e->api, e->result);
@@ -459,13 +458,15 @@ void feed_copy(struct model *model, const struct event *event)
 	pending->correlation = e->correlation;
 	pending->lane = lane + 1;
 	pending->function = 0;
-	pending->direction = e->direction;
+	pending->direction = direction;
+	pending->host = host;
 	pending->bytes = e->bytes;
 	pending->time_ns = event->time_ns;
 	if (!model_in_range(model, event->time_ns))
 		return;
-	count_copy(&process->work, e);
-	count_copy(&process->lanes[lane].work, e);
+	count_copy(&process->work.copies[direction], e);
+	count_copy(&process->lanes[lane].work.copies[direction], e);
+	count_copy(&process->ways.of[direction][host], e);
 }
 
 void feed_sync(struct model *model, const struct event *event)

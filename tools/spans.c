@@ -97,6 +97,15 @@ static void strip_add(struct strip *strip, size_t bucket, struct strip_bucket su
 	strip->buckets[bucket].count += sum.count;
 }
 
+static void keep_gap(struct spans *spans, struct span gap)
+{
+	size_t at = GAPS_KEPT - 1;
+
+	for (; at > 0 && span_ns(spans->longest[at - 1]) < span_ns(gap); at--)
+		spans->longest[at] = spans->longest[at - 1];
+	spans->longest[at] = gap;
+}
+
 /* Hand the oldest held intervals to the strip, all but keep of them. */
 static void spans_flush(struct spans *spans, size_t keep)
 {
@@ -124,10 +133,10 @@ static void spans_flush(struct spans *spans, size_t keep)
 		else
 			strip_fill(&spans->strip, begin, end);
 		busy_ns += end - begin;
-		if (span->begin_ns - end_ns > spans->gap_ns) {
-			spans->gap_ns = span->begin_ns - end_ns;
-			spans->gap_at_ns = end_ns;
-		}
+		spans->gaps += span->begin_ns > end_ns;
+		spans->gaps_ns += span->begin_ns - end_ns;
+		if (span->begin_ns - end_ns > span_ns(spans->longest[GAPS_KEPT - 1]))
+			keep_gap(spans, (struct span){ end_ns, span->begin_ns });
 		end_ns = span->end_ns;
 	}
 	strip_add(&spans->strip, bucket, sum);

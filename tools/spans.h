@@ -14,6 +14,7 @@
 
 #define STRIP_BUCKETS 1024
 #define SPANS_HELD 4096
+#define GAPS_KEPT 5
 
 struct strip_bucket {
 	uint64_t ns;    /* busy */
@@ -53,7 +54,9 @@ struct spans {
 	uint64_t floor_ns; /* everything before is in the strip */
 	uint64_t busy_ns;  /* of the strip; all of it after spans_finish */
 	uint64_t first_ns; /* where the first one begins */
-	uint64_t gap_ns, gap_at_ns; /* the longest time between two of them, and where it begins */
+	/* Of the times between two of them: how many, how long together, and the longest. */
+	uint64_t gaps, gaps_ns;
+	struct span longest[GAPS_KEPT]; /* longest first; of no length: there are fewer */
 };
 
 /* begin <= end; start_ns, the same each time, is where the strip begins, and not behind begin. */
@@ -75,6 +78,11 @@ static inline void spans_add(struct spans *spans, uint64_t start_ns, uint64_t be
 		spans->held[spans->count++] = (struct span){ begin_ns, end_ns };
 	else
 		spans_add_slowly(spans, start_ns, begin_ns, end_ns);
+}
+
+static inline uint64_t span_ns(struct span span)
+{
+	return span.end_ns - span.begin_ns;
 }
 
 /* No more is expected: what it takes to add is given back; what comes all the same still counts. */

@@ -15,7 +15,8 @@ static void tell_end(struct session *session, const struct ledger_file *file)
 	const struct ledger_view *view = &file->view;
 	struct event_process_end event = { .process = file->header->who.process,
 		.how = (uint8_t)(view->how == END_RUNNING ? file->header->ended : view->how),
-		.status = view->how == END_RUNNING ? file->header->status : view->status };
+		.status = view->how == END_RUNNING ? file->header->status : view->status,
+		.ended_ns = file->header->end_realtime_ns };
 
 	for (size_t i = 0; i < view->record_count; i++) {
 		if (!report_record_is_live(view, &view->records[i]))

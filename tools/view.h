@@ -49,6 +49,9 @@ static inline uint64_t view_percentile(const struct histogram *times, unsigned p
 	return value < shortest ? shortest : value > longest ? longest : value;
 }
 
+/* What the host's side of copies in this direction is called: of those between devices there is none. */
+const char *view_host_word(unsigned direction, unsigned host);
+
 /* Tables of everything, in view_stats*.c. */
 void view_stats(FILE *out, const struct model *model, const struct trace_facts *facts,
 	const struct view_style *style);
@@ -60,6 +63,8 @@ void view_put_doubts(FILE *out, const struct model *model, const struct trace_fa
 	const struct view_style *style);
 void view_put_header(FILE *out, const struct model *model, const struct trace_facts *facts);
 const char *view_end_text(const struct model_process *process);
+/* The ordinals of the devices it used, "-" none. */
+void view_device_list(const struct model_process *process, char *text, size_t bytes);
 
 /* What stands out, in words, in view_findings.c; free() it. */
 struct view_finding {

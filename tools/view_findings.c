@@ -68,19 +68,25 @@ static uint64_t wall_of(const struct model *model, const struct model_process *p
 	return to > from ? to - from : 0;
 }
 
-/* The GPU idles because launching takes longer than running. */
+/*
+ * The GPU idles because launching takes longer than running. There the events around a kernel tell
+ * little about it: they happen before the launch and behind it. What is sure of its time counts.
+ */
 static void find_launch_bound(struct findings *findings, const struct model_process *process,
 	uint64_t wall_ns)
 {
 	uint64_t launches = launch_ns(process), kernels = kernel_ns(process);
+	char least[32];
 
 	if (!findings->model->gpu_timing || process->work.launches < CALLS_MIN ||
-		launches < wall_ns / 2 || process->gpu.busy_ns > wall_ns / 2)
+		launches < wall_ns / 2 || process->gpu_least_ns > wall_ns / 2)
 		return;
-	add(findings, "launch-bound", "launching takes %s of its time (%s a launch), while a kernel runs"
-		" for %s and the GPU is busy %s: larger kernels, fewer of them, or a graph would help",
-		format_percent(launches, wall_ns), format_ns(launches / process->work.launches),
-		format_ns(kernels / process->work.launches), format_percent(process->gpu.busy_ns, wall_ns));
+	snprintf(least, sizeof(least), "%s", format_percent(process->gpu_least_ns, wall_ns));
+	add(findings, "launch-bound", "launching takes %s of its time (%s a launch), while a kernel runs for"
+		" at most %s, and the GPU is busy %s at least, %s at most: larger kernels, fewer of them, or a"
+		" graph would help", format_percent(launches, wall_ns),
+		format_ns(launches / process->work.launches), format_ns(kernels / process->work.launches),
+		least, format_percent(process->gpu.busy_ns, wall_ns));
 }
 
 /* Waiting, and not because the GPU has so much to do. */
@@ -133,12 +139,14 @@ static void find_gap(struct findings *findings, const struct model_process *proc
 	const struct model *model = findings->model;
 	const struct spans *busy = model->gpu_timing ? &process->gpu : &process->api;
 
-	if (busy->gap_ns < GAP_NS_MIN || busy->gap_ns < wall_ns / 5)
+	uint64_t gap_ns = span_ns(busy->longest[0]);
+
+	if (gap_ns < GAP_NS_MIN || gap_ns < wall_ns / 5)
 		return;
 	add(findings, "idle-gap", "%s for %s (%s of its time), from %s on",
 		model->gpu_timing ? "the GPU did nothing for it" : "no CUDA call was made",
-		format_ns(busy->gap_ns), format_percent(busy->gap_ns, wall_ns),
-		format_ns(busy->gap_at_ns - model->first_ns));
+		format_ns(gap_ns), format_percent(gap_ns, wall_ns),
+		format_ns(busy->longest[0].begin_ns - model->first_ns));
 }
 
 /* The lowest level rises from part to part: what comes and goes does not do that. */

@@ -46,43 +46,79 @@ static uint64_t wall_of(const struct model_process *process)
 
 /* ---- processes ---- */
 
+/* Of a process that was not recorded nothing is known. */
+static void cell_known(struct table *table, const struct model_process *process, const char *text)
+{
+	table_cell(table, process->unrecorded ? "?" : text);
+}
+
 static void put_processes(FILE *out, const struct model *model)
 {
 	struct table table = { 0 };
 
-	COLUMNS(&table, "#", "PID", "<HOST", "<USER", "<COMMAND", "<HOW", "WALL", "BUSY", "API", "SYNC",
-		"LAUNCHES", "COPIED", "PEAK", "LIMIT", "REFUSED", "LEAKS");
+	COLUMNS(&table, "#", "PID", "<HOST", "<USER", "<COMMAND", "GPU", "START", "END", "<HOW", "WALL",
+		"BUSY", "SHARE", "API", "SYNC", "ERRORS");
 	for (size_t i = 0; i < model->process_count; i++) {
 		const struct model_process *process = model->processes[i];
 		const struct spans *busy = model->gpu_timing ? &process->gpu : &process->api;
-		struct model_memory memory = model_memory(process);
-		uint64_t copied = 0;
+		char devices[64];
 
 		if (process->hidden)
 			continue;
-		for (unsigned k = 0; k < DIRECTION_COUNT; k++)
-			copied = sum_saturated(copied, process->work.copies[k].bytes);
+		view_device_list(process, devices, sizeof(devices));
 		table_cell(&table, format_count(i + 1));
 		table_cell(&table, process->defined ? format_count(process->pid) : "?");
 		table_cell(&table, process->host);
 		table_cell(&table, process->user ? process->user
 			: process->defined ? format_count(process->uid) : "?");
 		table_cell(&table, process->defined ? process->command : "(not defined)");
+		cell_known(&table, process, devices);
+		cell_known(&table, process, format_ns(process->first_ns - model->first_ns));
+		cell_known(&table, process, format_ns(process->last_ns - model->first_ns));
 		table_cell(&table, view_end_text(process));
-		table_cell(&table, format_ns(wall_of(process)));
-		table_cell(&table, format_percent(busy->busy_ns, wall_of(process)));
-		table_cell(&table, format_ns(process->api_ns));
-		table_cell(&table, format_ns(process->sync_ns));
-		table_cell(&table, format_count(process->work.launches));
-		table_cell(&table, format_bytes(copied));
-		table_cell(&table, format_bytes(memory.peak_bytes));
+		cell_known(&table, process, format_ns(wall_of(process)));
+		cell_known(&table, process, format_ns(busy->busy_ns));
+		cell_known(&table, process, format_percent(busy->busy_ns, wall_of(process)));
+		cell_known(&table, process, format_ns(process->api_ns));
+		cell_known(&table, process, format_ns(process->sync_ns));
+		cell_known(&table, process, format_count(process->errors));
+	}
+	fprintf(out, "\nProcesses\n");
+	table_print(&table, out, 2);
+}
+
+static void put_bytes_by_direction(struct table *table, const struct model_process *process)
+{
+	for (unsigned k = 0; k < DIRECTION_COUNT; k++)
+		cell_known(table, process, format_bytes(process->work.copies[k].bytes));
+}
+
+static void put_work(FILE *out, const struct model *model)
+{
+	struct table table = { 0 };
+
+	COLUMNS(&table, "#", "PID", "LAUNCHES", "HTOD", "DTOH", "DTOD", "HTOH", "PEER", "SET", "UNKNOWN",
+		"PEAK", "FINAL", "LIMIT", "REFUSED", "LEAKS");
+	_Static_assert(DIRECTION_COUNT == 7, "a column each");
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct model_process *process = model->processes[i];
+		struct model_memory memory = model_memory(process);
+
+		if (process->hidden)
+			continue;
+		table_cell(&table, format_count(i + 1));
+		table_cell(&table, process->defined ? format_count(process->pid) : "?");
+		cell_known(&table, process, format_count(process->work.launches));
+		put_bytes_by_direction(&table, process);
+		cell_known(&table, process, format_bytes(memory.peak_bytes));
+		cell_known(&table, process, format_bytes(memory.final_bytes));
 		table_cell(&table, memory.limit_bytes == UINT64_MAX ? "none"
 			: memory.limit_bytes ? format_bytes(memory.limit_bytes) : "?");
-		table_cell(&table, format_count(memory.denied));
+		cell_known(&table, process, format_count(memory.denied));
 		table_cell(&table, process->leaks_known
 			? format_count(process->leaks[VERDICT_LEAK].count) : "?");
 	}
-	fprintf(out, "\nProcesses\n");
+	fprintf(out, "\nWork and memory of processes\n");
 	table_print(&table, out, 2);
 }
 
@@ -107,8 +143,8 @@ static void put_devices(FILE *out, const struct model *model)
 
 	if (!model->gpu_count)
 		return;
-	COLUMNS(&table, "<UUID", "<NAME", "<HOST", "TOTAL", "PROCESSES", "BUSY", "SHARED", "LONGEST GAP",
-		"AT", "PEAK", "REFUSED", "<HELD BY");
+	COLUMNS(&table, "<UUID", "<NAME", "<HOST", "TOTAL", "PROCESSES", "BUSY", "SHARE", "SHARED", "GAPS",
+		"IDLE", "PEAK", "REFUSED", "<HELD BY");
 	for (size_t i = 0; i < model->gpu_count; i++) {
 		const struct model_gpu *gpu = &model->gpus[i];
 		const struct spans *busy = model->gpu_timing ? &gpu->gpu : &gpu->api;
@@ -118,15 +154,44 @@ static void put_devices(FILE *out, const struct model *model)
 		table_cell(&table, gpu->host);
 		table_cell(&table, gpu->total_bytes ? format_bytes(gpu->total_bytes) : "?");
 		table_cell(&table, format_count(gpu->processes));
+		table_cell(&table, format_ns(busy->busy_ns));
 		table_cell(&table, format_percent(busy->busy_ns, model->to_ns - model->from_ns));
 		table_cell(&table, format_ns(model_shared_ns(model, i)));
-		table_cell(&table, format_ns(busy->gap_ns));
-		table_cell(&table, busy->gap_ns ? format_ns(busy->gap_at_ns - model->first_ns) : "-");
+		table_cell(&table, format_count(busy->gaps));
+		table_cell(&table, format_ns(busy->gaps_ns));
 		table_cell(&table, format_bytes(gpu->memory.peak));
 		table_cell(&table, format_count(gpu->denied));
 		put_holders(&table, model, i);
 	}
 	fprintf(out, "\nDevices\n");
+	table_print(&table, out, 2);
+}
+
+/* The longest times in which a device had nothing to do, between two pieces of work. */
+static void put_gaps(FILE *out, const struct model *model)
+{
+	struct table table = { 0 };
+	bool any = false;
+
+	COLUMNS(&table, "LENGTH", "SHARE", "FROM", "TO", "<UUID", "<HOST");
+	for (size_t i = 0; i < model->gpu_count; i++) {
+		const struct model_gpu *gpu = &model->gpus[i];
+		const struct spans *busy = model->gpu_timing ? &gpu->gpu : &gpu->api;
+
+		for (unsigned k = 0; k < GAPS_KEPT && span_ns(busy->longest[k]); k++) {
+			any = true;
+			table_cell(&table, format_ns(span_ns(busy->longest[k])));
+			table_cell(&table, format_percent(span_ns(busy->longest[k]),
+				model->to_ns - model->from_ns));
+			table_cell(&table, format_ns(busy->longest[k].begin_ns - model->first_ns));
+			table_cell(&table, format_ns(busy->longest[k].end_ns - model->first_ns));
+			table_cell(&table, gpu->uuid);
+			table_cell(&table, gpu->host);
+		}
+	}
+	if (!any)
+		return;
+	fprintf(out, "\nIdle gaps, the longest of each device\n");
 	table_print(&table, out, 2);
 }
 
@@ -209,12 +274,17 @@ static void put_calls(FILE *out, const struct model *model, const struct view_st
 	struct model_named_calls *calls = model_calls(model, &count);
 	struct table table = { 0 };
 
+	uint64_t all_ns = 0;
+
 	shown = shown_of(count, style);
-	COLUMNS(&table, "COUNT", "TIME", "AVG", "P50", "P95", "P99", "MIN", "MAX", "ERRORS", "<CODES",
+	for (size_t i = 0; i < count; i++)
+		all_ns = sum_saturated(all_ns, calls[i].calls.ns);
+	COLUMNS(&table, "SHARE", "COUNT", "TIME", "AVG", "P50", "P95", "P99", "MIN", "MAX", "ERRORS", "<CODES",
 		"<CALL");
 	for (size_t i = 0; i < shown; i++) {
 		const struct model_calls *one = &calls[i].calls;
 
+		table_cell(&table, format_percent(one->ns, all_ns));
 		table_cell(&table, format_count(one->count));
 		put_times(&table, one->count, one->ns, &one->times, one->shortest_ns, one->longest_ns);
 		table_cell(&table, format_count(one->errors));
@@ -231,28 +301,51 @@ static void put_calls(FILE *out, const struct model *model, const struct view_st
 
 /* ---- copies and memory ---- */
 
+const char *view_host_word(unsigned direction, unsigned host)
+{
+	static const char *const words[] = {
+#define X(id, word) word,
+		CUWARD_HOSTS(X)
+#undef X
+	};
+	bool has_host = direction == DIRECTION_HTOD || direction == DIRECTION_DTOH ||
+		direction == DIRECTION_HTOH || direction == DIRECTION_UNKNOWN;
+
+	return words[has_host ? host : HOST_NONE];
+}
+
+static void put_copies_row(struct table *table, const struct model_copies *copies,
+	const char *direction, const char *host)
+{
+	char rate[48] = "?";
+
+	if (copies->gpu_ns)
+		snprintf(rate, sizeof(rate), "%s/s", format_bytes(model_rate(copies)));
+	table_cell(table, direction);
+	table_cell(table, host);
+	table_cell(table, format_count(copies->count));
+	table_cell(table, format_bytes(copies->bytes));
+	table_cell(table, format_bytes(copies->bytes / copies->count));
+	table_cell(table, format_ns(copies->api_ns));
+	table_cell(table, copies->timed ? format_ns(copies->gpu_ns) : "?");
+	table_cell(table, rate);
+}
+
 static void put_copies(FILE *out, const struct model *model)
 {
 	struct table table = { 0 };
 	bool any = false;
 
-	COLUMNS(&table, "<DIRECTION", "COUNT", "BYTES", "AVG", "API", "GPU", "RATE");
-	for (unsigned i = 0; i < DIRECTION_COUNT; i++) {
-		struct model_copies copies = model_copies_sum(model, i);
-		char rate[48] = "?";
+	COLUMNS(&table, "<DIRECTION", "<HOST MEMORY", "COUNT", "BYTES", "AVG", "API", "GPU", "RATE");
+	for (unsigned i = 0; i < DIRECTION_COUNT * HOST_COUNT; i++) {
+		unsigned direction = i / HOST_COUNT, host = i % HOST_COUNT;
+		struct model_copies copies = model_copies_sum(model, direction, host);
 
 		if (!copies.count)
 			continue;
 		any = true;
-		if (copies.gpu_ns)
-			snprintf(rate, sizeof(rate), "%s/s", format_bytes(model_rate(&copies)));
-		table_cell(&table, direction_words[i]);
-		table_cell(&table, format_count(copies.count));
-		table_cell(&table, format_bytes(copies.bytes));
-		table_cell(&table, format_bytes(copies.bytes / copies.count));
-		table_cell(&table, format_ns(copies.api_ns));
-		table_cell(&table, copies.timed ? format_ns(copies.gpu_ns) : "?");
-		table_cell(&table, rate);
+		put_copies_row(&table, &copies, direction_words[direction],
+			view_host_word(direction, host));
 	}
 	if (!any)
 		return;
@@ -314,7 +407,9 @@ void view_stats(FILE *out, const struct model *model, const struct trace_facts *
 	view_put_header(out, model, facts);
 	view_put_doubts(out, model, facts, style);
 	put_processes(out, model);
+	put_work(out, model);
 	put_devices(out, model);
+	put_gaps(out, model);
 	put_kernels(out, model, style);
 	put_calls(out, model, style);
 	put_copies(out, model);

@@ -30,43 +30,68 @@ static void set_who(json_t *row, const struct model *model, size_t i)
 	set_known(row, "pid", process->defined, process->pid);
 }
 
+/* The UUIDs of the devices it used. */
+static json_t *used_devices(const struct model_process *process)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < process->device_count; i++)
+		if (process->devices[i].used && process->devices[i].uuid && *process->devices[i].uuid)
+			json_array_append_new(list, json_string(process->devices[i].uuid));
+	return list;
+}
+
+/* How much of a whole that is, in millionths. */
+static void set_share(json_t *row, uint64_t part, uint64_t whole)
+{
+	unsigned __int128 parts = (unsigned __int128)part * 1000000;
+
+	set_known(row, "share_ppm", whole, whole ? (uint64_t)(parts / whole) : 0);
+}
+
 static json_t *process_row(const struct model *model, size_t i)
 {
 	const struct model_process *process = model->processes[i];
 	const struct model_leaks *leaks = &process->leaks[VERDICT_LEAK];
 	struct model_memory memory = model_memory(process);
+	bool recorded = !process->unrecorded; /* else nothing is known of what it did */
 	json_t *row = json_object();
 
 	set_who(row, model, i);
 	set_known(row, "pid_ns", process->defined, process->pid_ns);
 	set_known(row, "image", process->defined, process->image);
 	set_known(row, "uid", process->defined, process->uid);
+	if (process->user)
+		set_text(row, "user", process->user);
+	else
+		set_null(row, "user");
 	set_text(row, "command", process->command);
-	set_number(row, "start_ns", process->first_ns - model->first_ns);
-	set_number(row, "last_ns", process->last_ns - model->first_ns);
+	json_object_set_new(row, "devices", used_devices(process));
+	set_known(row, "start_ns", recorded, process->first_ns - model->first_ns);
+	set_known(row, "last_ns", recorded, process->last_ns - model->first_ns);
 	set_text(row, "ended", process->ended ? end_words[process->how] : "unknown");
 	json_object_set_new(row, "status",
 		process->ended && (process->how == END_EXIT || process->how == END_SIGNAL)
 			? json_integer(process->status) : json_null());
-	set_number(row, "wall_ns", process->last_ns - process->first_ns);
-	set_number(row, "api_busy_ns", process->api.busy_ns);
-	set_known(row, "gpu_busy_ns", model->gpu_timing, process->gpu.busy_ns);
-	set_number(row, "api_ns", process->api_ns);
-	set_number(row, "sync_ns", process->sync_ns);
-	set_number(row, "syncs", process->syncs);
-	set_number(row, "errors", process->errors);
-	set_number(row, "launches", process->work.launches);
+	set_known(row, "wall_ns", recorded, process->last_ns - process->first_ns);
+	set_known(row, "api_busy_ns", recorded, process->api.busy_ns);
+	set_known(row, "gpu_busy_ns", recorded && model->gpu_timing, process->gpu.busy_ns);
+	set_known(row, "api_ns", recorded, process->api_ns);
+	set_known(row, "sync_ns", recorded, process->sync_ns);
+	set_known(row, "syncs", recorded, process->syncs);
+	set_known(row, "errors", recorded, process->errors);
+	set_known(row, "launches", recorded, process->work.launches);
 	for (unsigned k = 0; k < DIRECTION_COUNT; k++) {
 		char key[32];
 
 		snprintf(key, sizeof(key), "%s_bytes", direction_words[k]);
-		set_number(row, key, process->work.copies[k].bytes);
+		set_known(row, key, recorded, process->work.copies[k].bytes);
 	}
-	set_number(row, "peak_bytes", memory.peak_bytes);
-	set_number(row, "final_bytes", memory.final_bytes);
+	set_known(row, "peak_bytes", recorded, memory.peak_bytes);
+	set_known(row, "final_bytes", recorded, memory.final_bytes);
 	set_known(row, "limit_bytes", memory.limit_bytes && memory.limit_bytes != UINT64_MAX,
 		memory.limit_bytes);
-	set_number(row, "denied", memory.denied);
+	set_known(row, "denied", recorded, memory.denied);
 	set_known(row, "leaks", process->leaks_known, leaks->count);
 	set_known(row, "leaked_bytes", process->leaks_known, leaks->bytes);
 	return row;
@@ -100,6 +125,7 @@ static json_t *devices(const struct model *model)
 	for (size_t i = 0; i < model->gpu_count; i++) {
 		const struct model_gpu *gpu = &model->gpus[i];
 		const struct spans *busy = model->gpu_timing ? &gpu->gpu : &gpu->api;
+		uint64_t gap_ns = span_ns(busy->longest[0]);
 		json_t *row = json_object();
 
 		set_text(row, "host", gpu->host);
@@ -111,12 +137,37 @@ static json_t *devices(const struct model *model)
 		set_number(row, "api_busy_ns", gpu->api.busy_ns);
 		set_known(row, "gpu_busy_ns", model->gpu_timing, gpu->gpu.busy_ns);
 		set_number(row, "shared_ns", model_shared_ns(model, i));
-		set_number(row, "longest_gap_ns", busy->gap_ns);
-		set_known(row, "longest_gap_at_ns", busy->gap_ns, busy->gap_at_ns - model->first_ns);
+		set_number(row, "gaps", busy->gaps);
+		set_number(row, "gaps_ns", busy->gaps_ns);
+		set_number(row, "longest_gap_ns", gap_ns);
+		set_known(row, "longest_gap_at_ns", gap_ns, busy->longest[0].begin_ns - model->first_ns);
 		set_number(row, "peak_bytes", gpu->memory.peak);
 		set_number(row, "denied", gpu->denied);
 		json_object_set_new(row, "held_by", holders(model, i));
 		json_array_append_new(table, row);
+	}
+	return table;
+}
+
+static json_t *gaps_table(const struct model *model)
+{
+	json_t *table = json_array();
+
+	for (size_t i = 0; i < model->gpu_count; i++) {
+		const struct model_gpu *gpu = &model->gpus[i];
+		const struct spans *busy = model->gpu_timing ? &gpu->gpu : &gpu->api;
+
+		for (unsigned k = 0; k < GAPS_KEPT && span_ns(busy->longest[k]); k++) {
+			json_t *row = json_object();
+
+			set_text(row, "host", gpu->host);
+			set_text(row, "uuid", gpu->uuid);
+			set_number(row, "ns", span_ns(busy->longest[k]));
+			set_number(row, "from_ns", busy->longest[k].begin_ns - model->first_ns);
+			set_number(row, "to_ns", busy->longest[k].end_ns - model->first_ns);
+			set_share(row, span_ns(busy->longest[k]), model->to_ns - model->from_ns);
+			json_array_append_new(table, row);
+		}
 	}
 	return table;
 }
@@ -149,7 +200,10 @@ static json_t *kernels(const struct model *model)
 	size_t count;
 	struct model_function *all = model_kernels(model, &count);
 	json_t *table = json_array();
+	uint64_t all_ns = 0;
 
+	for (size_t i = 0; i < count; i++)
+		all_ns = sum_saturated(all_ns, model->gpu_timing ? all[i].gpu_ns : all[i].api_ns);
 	for (size_t i = 0; i < count; i++) {
 		const struct model_function *kernel = &all[i];
 		json_t *row = json_object();
@@ -158,6 +212,7 @@ static json_t *kernels(const struct model *model)
 		set_text(row, "shown", kernel->shown ? kernel->shown : kernel->name);
 		set_number(row, "launches", kernel->launches);
 		set_text(row, "timing", model->gpu_timing ? "gpu" : "api");
+		set_share(row, model->gpu_timing ? kernel->gpu_ns : kernel->api_ns, all_ns);
 		set_number(row, "timed", kernel->timed);
 		if (model->gpu_timing)
 			set_times(row, kernel->timed, kernel->gpu_ns, &kernel->gpu_times,
@@ -195,12 +250,16 @@ static json_t *calls_table(const struct model *model)
 	size_t count;
 	struct model_named_calls *all = model_calls(model, &count);
 	json_t *table = json_array();
+	uint64_t all_ns = 0;
 
+	for (size_t i = 0; i < count; i++)
+		all_ns = sum_saturated(all_ns, all[i].calls.ns);
 	for (size_t i = 0; i < count; i++) {
 		const struct model_calls *calls = &all[i].calls;
 		json_t *row = json_object();
 
 		set_text(row, "name", all[i].name);
+		set_share(row, calls->ns, all_ns);
 		set_number(row, "count", calls->count);
 		set_number(row, "errors", calls->errors);
 		json_object_set_new(row, "codes", codes_json(calls));
@@ -216,14 +275,16 @@ static json_t *copies_table(const struct model *model)
 {
 	json_t *table = json_array();
 
-	for (unsigned i = 0; i < DIRECTION_COUNT; i++) {
-		struct model_copies copies = model_copies_sum(model, i);
+	for (unsigned i = 0; i < DIRECTION_COUNT * HOST_COUNT; i++) {
+		unsigned direction = i / HOST_COUNT, host = i % HOST_COUNT;
+		struct model_copies copies = model_copies_sum(model, direction, host);
 		json_t *row;
 
 		if (!copies.count)
 			continue;
 		row = json_object();
-		set_text(row, "direction", direction_words[i]);
+		set_text(row, "direction", direction_words[direction]);
+		set_text(row, "host_memory", view_host_word(direction, host));
 		set_number(row, "count", copies.count);
 		set_number(row, "bytes", copies.bytes);
 		set_number(row, "api_ns", copies.api_ns);
@@ -286,7 +347,7 @@ static const struct {
 	const char *name;
 	json_t *(*make)(const struct model *model);
 } tables[] = {
-	{ "processes", processes }, { "devices", devices }, { "kernels", kernels },
+	{ "processes", processes }, { "devices", devices }, { "gaps", gaps_table }, { "kernels", kernels },
 	{ "calls", calls_table }, { "copies", copies_table }, { "memory", memory_table },
 	{ "findings", findings_table },
 };

@@ -231,7 +231,7 @@ const char *view_end_text(const struct model_process *process)
 	}
 }
 
-static void device_list(const struct model_process *process, char *text, size_t bytes)
+void view_device_list(const struct model_process *process, char *text, size_t bytes)
 {
 	size_t used = 0;
 
@@ -301,7 +301,7 @@ static void put_times(FILE *out, const struct model *model)
 
 		if (process->hidden)
 			continue;
-		device_list(process, devices, sizeof(devices));
+		view_device_list(process, devices, sizeof(devices));
 		who_cells(&table, model, i);
 		table_cell(&table, process->user ? process->user
 			: process->defined ? format_count(process->uid) : "?");

@@ -153,6 +153,20 @@ enum cuward_direction {
 	DIRECTION_COUNT,
 };
 
+/* The host's side of a copy. */
+#define CUWARD_HOSTS(X) \
+	X(UNKNOWN, "unknown") \
+	X(NONE, "none") \
+	X(PAGEABLE, "pageable") \
+	X(PINNED, "pinned")
+
+enum cuward_host {
+#define X(id, word) HOST_##id,
+	CUWARD_HOSTS(X)
+#undef X
+	HOST_COUNT,
+};
+
 /* Why a launch, copy or set that ran has no `gpu` event, though its time was wanted. */
 #define CUWARD_UNTIMED(X) \
 	X(PAIRS, "pairs", "all pairs of events of its context were in use") \
@@ -184,6 +198,7 @@ enum cuward_untimed {
  * CPU, so it began at (time of event - duration_ns). `result` is the CUresult.
  * `live_bytes`: bytes charged on the device after the event. `site`: see `site`; 0 is unknown.
  * Streams are handles as the driver knows them, 1 the legacy and 2 the per-thread default stream.
+ * `process_end` comes later than the end, which was at ended_ns, CLOCK_REALTIME; 0 is unknown.
  * `launched` is a launch that succeeded, in fewer bytes: its stream is a number that a `stream_number`
  * defines.
  * `text` of `denied` is the refusal as a sentence; of most of many equal ones it is empty.
@@ -199,7 +214,7 @@ enum cuward_untimed {
 		F(u64, limit_bytes)) \
 	X(thread, F(u32, thread) F(u32, process) F(u32, tid) F(str, name)) \
 	X(process_end, F(u32, process) F(u8, how) F(i32, status) F(u64, live_bytes) \
-		F(u64, live_count) F(u64, denied)) \
+		F(u64, live_count) F(u64, denied) F(u64, ended_ns)) \
 	X(api, F(u32, process) F(u16, api) F(str, name)) \
 	X(function, F(u32, process) F(u32, function) F(str, name)) \
 	X(context, F(u32, thread) F(u8, what) F(u8, device) F(x64, context)) \
@@ -214,7 +229,7 @@ enum cuward_untimed {
 		F(u32, function) F(u32, grid_x) F(u16, grid_y) F(u16, grid_z) F(u16, block_x) \
 		F(u16, block_y) F(u8, block_z) F(u32, shared_bytes) F(x64, stream) F(u32, correlation)) \
 	X(copy, F(u32, thread) F(u16, api) F(u8, direction) F(u8, device) F(i32, result) \
-		F(u32, duration_ns) F(u64, bytes) F(x64, stream) F(u32, correlation)) \
+		F(u32, duration_ns) F(u64, bytes) F(x64, stream) F(u32, correlation) F(u8, host)) \
 	X(sync, F(u32, thread) F(u16, api) F(u8, device) F(i32, result) F(u64, duration_ns) \
 		F(x64, handle)) \
 	X(gpu, F(u32, process) F(u32, correlation) F(u64, begin_ns) F(u64, end_ns) F(u32, error_ns)) \

@@ -24,7 +24,7 @@ story() {
 	1000000000 api process=1 api=1 name="cuMemAlloc_v2"
 	END
 	cat
-	echo '11000000000 process_end process=1 how=exit'
+	echo '11000000000 process_end process=1 how=exit ended_ns=11000000000'
 }
 
 # found CODE...: exactly these findings, whatever they say.

@@ -24,7 +24,7 @@ play() { traced "$BATS_FILE_TMPDIR/play" "$@"; }
 	events_of "$trace" | grep '^cuward:alloc: .* bytes = 2097152 live_bytes = 3145728 '
 	events_of "$trace" | grep '^cuward:free: .* bytes = 1048576 live_bytes = 2097152$'
 	events_of "$trace" | grep '^cuward:process: .* command = "play" '
-	events_of "$trace" | grep '^cuward:process_end: .* how = 1 status = 0 live_bytes = 0 live_count = 0 denied = 0$'
+	events_of "$trace" | grep '^cuward:process_end: .* how = 1 status = 0 live_bytes = 0 live_count = 0 denied = 0 ended_ns = [1-9][0-9]*$'
 	events_of "$trace" | grep '^cuward:api: .* name = "cuMemAlloc_v2"$'
 }
 

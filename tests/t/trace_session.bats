@@ -42,7 +42,7 @@ log_has() { grep -q -- "$1" "$BATS_TEST_TMPDIR/log"; }
 	events_of "$trace" >"$BATS_TEST_TMPDIR/events"
 	diff -u - "$BATS_TEST_TMPDIR/events" <<-'END'
 	cuward:process: process = 77 pid = 4711 ppid = 0 uid = 0 pid_ns = 0 image = 0 start_ticks = 0 start_realtime_ns = 0 command = "a \"b\"" job = "" labels = "k=v" version = "1"
-	cuward:process_end: process = 77 how = 2 status = 137 live_bytes = 4096 live_count = 1 denied = 0
+	cuward:process_end: process = 77 how = 2 status = 137 live_bytes = 4096 live_count = 1 denied = 0 ended_ns = 0
 	cuward:lost: process = 77 events = 3 why = "a test"
 	END
 }

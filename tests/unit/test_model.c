@@ -87,6 +87,20 @@ static void test_hosts_and_sources_are_apart(void **state)
 	assert_string_not_equal(model->processes[0]->host, model->processes[1]->host);
 }
 
+static void test_end_is_told_later(void **state)
+{
+	(void)state;
+	define(10, 1, 2, 100, 5);
+	launch(20, 1, 1);
+	define(21, 2, 3, 101, 6);
+	launch(22, 2, 1);
+	FEED(60, process_end, .process = 1, .how = END_EXIT, .ended_ns = 25);
+	FEED(61, process_end, .process = 2, .how = END_SIGNAL);
+	model_finish(model);
+	assert_int_equal(model->processes[0]->last_ns, 25);
+	assert_int_equal(model->processes[1]->last_ns, 22);
+}
+
 static void test_key_given_to_another(void **state)
 {
 	(void)state;
@@ -295,6 +309,7 @@ int main(void)
 		TEST(test_same_pid_other_namespace),
 		TEST(test_same_process_twice_is_one),
 		TEST(test_hosts_and_sources_are_apart),
+		TEST(test_end_is_told_later),
 		TEST(test_key_given_to_another),
 		TEST(test_undefined_is_named_later),
 		TEST(test_calls_begin_before_their_event),

@@ -254,8 +254,8 @@ static void test_gaps_and_lowest(void **state)
 	spans_add(&spans, 0, 900, 1000);
 	spans_add(&spans, 0, 300, 400);
 	spans_finish(&spans);
-	assert_int_equal(spans.gap_ns, 500);
-	assert_int_equal(spans.gap_at_ns, 400);
+	assert_int_equal(span_ns(spans.longest[0]), 500);
+	assert_int_equal(spans.longest[0].begin_ns, 400);
 	assert_int_equal(spans.first_ns, 100);
 	spans_free(&spans);
 	steps_set(&steps, 0, 100, 50);
