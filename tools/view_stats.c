@@ -279,8 +279,8 @@ static void put_calls(FILE *out, const struct model *model, const struct view_st
 	shown = shown_of(count, style);
 	for (size_t i = 0; i < count; i++)
 		all_ns = sum_saturated(all_ns, calls[i].calls.ns);
-	COLUMNS(&table, "SHARE", "COUNT", "TIME", "AVG", "P50", "P95", "P99", "MIN", "MAX", "ERRORS", "<CODES",
-		"<CALL");
+	COLUMNS(&table, "SHARE", "COUNT", "TIME", "AVG", "P50", "P95", "P99", "MIN", "MAX", "ERRORS",
+		"<CODES", "<CALL");
 	for (size_t i = 0; i < shown; i++) {
 		const struct model_calls *one = &calls[i].calls;
 

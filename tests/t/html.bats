@@ -159,7 +159,7 @@ range='eval:document.getElementById("range").textContent'
 	told 'Scripts are switched off here'
 	told '10 events (62.5 %) were lost'
 	told '#1: no CUDA call was made for 249 ms'
-	told 'LONGEST GAP'
+	told 'Idle gaps'
 	[ "$(jq 'any(.[]; .[0] == "button" or .[0] == "image")' <<<"$output")" = false ]
 }
 
