@@ -26,7 +26,7 @@ range='eval:document.getElementById("range").textContent'
 	[ "$(jq -c . <<<"${lines[2]}")" = '["#1 train, pid 7 on box, exit 0","#2 serve, pid 7 on box, signal 9"]' ]
 	[ "$(jq -c . <<<"${lines[3]}")" = '["time axis","no stream: busy 10.0 %, 0 launches","stream 5500: busy 40.0 %, 1 launches","memory: peak 1.00 GiB, limit 2.00 GiB, 0 requests refused","no stream: busy 5.0 %, 0 launches","memory: peak 512 MiB, limit 1.00 GiB, 1 requests refused"]' ]
 	[ "$(jq -c length <<<"${lines[4]}")" -eq 2 ]
-	[ "$(jq -c . <<<"${lines[5]}")" = '[["table-processes",3],["table-devices",2],["table-kernels",2],["table-calls",7],["table-copies",2],["table-memory",3]]' ]
+	[ "$(jq -c . <<<"${lines[5]}")" = '[["table-processes",3],["table-devices",2],["table-gaps",3],["table-kernels",2],["table-calls",7],["table-copies",2],["table-memory",3]]' ]
 	! grep -qE '(src|href)=' "$page"
 }
 
