@@ -240,6 +240,8 @@ void grant_tell(struct grant grant, uint32_t stale)
 		release_reclaimed(grant.thread, stale);
 	if (trace_on)
 		trace_grant(&grant);
+	if (context_died_since(&grant))
+		grant_sweep_missed(grant.record);
 }
 
 CUresult grant_close_oddly(struct grant grant, CUresult result)
@@ -339,18 +341,82 @@ uint32_t grant_sweep_epoch(void)
 	return __atomic_add_fetch(&guest.epoch, 1, __ATOMIC_ACQ_REL);
 }
 
-void grant_sweep(CUcontext context, uint32_t epoch)
+/* Sweeps meet the records of calls that are under way on other threads neither before nor after them. */
+static void note_death(CUcontext context, uint32_t before)
+{
+	guest.deaths[guest.death_count++ % DEATHS_MAX] = (struct guest_death){
+		.context = (uint64_t)context, .before = before,
+	};
+}
+
+static void sweep(CUcontext context, uint32_t before)
 {
 	struct thread *thread = guest_thread();
 	uint32_t position = 0;
 	uint32_t record;
 
-	/* Whoever cached this context's device may meet its handle again on another device. */
-	__atomic_add_fetch(&guest.epoch, 1, __ATOMIC_ACQ_REL);
-	if (!guest.header || !context)
-		return;
-	while ((record = ledger_claim_owned((uint64_t)context, epoch, &position)) != LEDGER_NO_RECORD)
+	ledger_fence();
+	while ((record = ledger_claim_owned((uint64_t)context, before, &position)) != LEDGER_NO_RECORD)
 		release_reclaimed(thread, record);
+}
+
+/*
+ * The step of the epoch is also for whoever cached this context's device: its handle may be met again on
+ * another one. A new context of that handle made a step, too, before its record: nothing of it is older
+ * than that. Where it has no record yet, whatever will be in it is younger than our step.
+ */
+void grant_sweep(CUcontext context)
+{
+	struct ledger_record heir;
+	uint32_t before;
+
+	lock_take(&guest.deaths_lock);
+	before = __atomic_add_fetch(&guest.epoch, 1, __ATOMIC_SEQ_CST);
+	if (context && grant_object_find(OBJECT_CONTEXT, (uint64_t)context, &heir))
+		before = heir.epoch;
+	note_death(context, before);
+	lock_give_back(&guest.deaths_lock);
+	if (guest.header && context)
+		sweep(context, before);
+}
+
+void grant_sweep_before(CUcontext context, uint32_t epoch)
+{
+	lock_take(&guest.deaths_lock);
+	__atomic_add_fetch(&guest.epoch, 1, __ATOMIC_SEQ_CST);
+	note_death(context, epoch);
+	lock_give_back(&guest.deaths_lock);
+	if (guest.header && context)
+		sweep(context, epoch);
+}
+
+/* Of the deaths that are remembered: more than those do not happen during one call. */
+static bool claim_if_dead(uint32_t record)
+{
+	uint64_t owner = __atomic_load_n(&ledger_record(record)->context, __ATOMIC_RELAXED);
+	bool found = false;
+
+	lock_take(&guest.deaths_lock);
+	for (uint32_t i = 0; owner && i < DEATHS_MAX && !found; i++) {
+		if (guest.deaths[i].context == owner)
+			found = ledger_claim_if_owned(record, owner, guest.deaths[i].before);
+	}
+	lock_give_back(&guest.deaths_lock);
+	return found;
+}
+
+void grant_sweep_missed(uint32_t record)
+{
+	if (claim_if_dead(record))
+		release_reclaimed(guest_thread(), record);
+}
+
+void grant_owner_gone(uint32_t record, CUcontext context)
+{
+	uint32_t after = __atomic_load_n(&ledger_record(record)->epoch, __ATOMIC_RELAXED) + 1;
+
+	if (ledger_claim_if_owned(record, (uint64_t)context, after))
+		release_reclaimed(guest_thread(), record);
 }
 
 /* Handles of different kinds may be equal numbers. */
@@ -375,8 +441,10 @@ uint32_t grant_object_created(enum cuward_object kind, uint64_t handle, int devi
 	grant.at = ledger_record(grant.record);
 	fill_record(&grant, &request);
 	stale = ledger_commit(grant.record, grant.at, CLASS_OBJECT, grant_object_key(kind, handle));
-	if (stale != LEDGER_NO_RECORD)
+	if (stale != LEDGER_NO_RECORD && refs_gone(stale))
 		account(thread, stale, 0);
+	if (owner && unlikely(context_died_since(&grant)))
+		grant_sweep_missed(grant.record);
 	return grant.record;
 }
 

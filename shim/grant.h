@@ -107,9 +107,19 @@ CUresult release_close_ref(struct release *release, CUresult result);
 /* A claimed record that no driver call of its own ends: its memory is gone. */
 void grant_gone(uint32_t record);
 
-/* A context is about to die: afterwards, sweep what it owned and what was made before epoch. */
+/*
+ * A context is gone: sweep what it owned. Its handle may stand for a new one already, which was then seen
+ * to be made, and what is in that one stays.
+ */
+void grant_sweep(CUcontext context);
+/* The context that owns this record is gone, if that still is its owner. */
+void grant_owner_gone(uint32_t record, CUcontext context);
+/*
+ * A primary one, which comes back under its handle: only what was made before this epoch, a number taken
+ * before the driver was told.
+ */
 uint32_t grant_sweep_epoch(void);
-void grant_sweep(CUcontext context, uint32_t epoch);
+void grant_sweep_before(CUcontext context, uint32_t epoch);
 
 /*
  * Objects are counted, not charged. After the driver made one: owner is the context it dies with,

@@ -37,6 +37,8 @@ void release_open_oddly(enum record_class class, uint64_t handle);
 CUresult release_close_oddly(struct release release, CUresult result);
 /* Live under a handle that the driver gave out again, or owned by a context that is gone. */
 void release_reclaimed(struct thread *thread, uint32_t record);
+/* Put in sight of sweeps: was it owned by a context whose sweep is over? */
+void grant_sweep_missed(uint32_t record);
 uint64_t grant_charged_bytes(int device);
 uint32_t grant_find_site(struct thread *thread);
 void grant_note_kind_peak(enum cuward_kind kind);
@@ -67,19 +69,21 @@ hot uint32_t call_site(struct thread *thread)
 
 #define set_field(field, value) __atomic_store_n(field, value, __ATOMIC_RELAXED)
 
-hot void fill_record(const struct grant *grant, const struct grant_request *request)
+hot void fill_record(struct grant *grant, const struct grant_request *request)
 {
 	struct ledger_record *record = grant->at;
 	uint8_t device = request->device < 0 ? UINT8_MAX : request->device;
 	uint8_t flags = grant->flags | (request->context ? RECORD_CONTEXT_OWNED : 0);
 
-	if (request->pooled && grant->flags & RECORD_CHARGED)
+	if (request->pooled && grant->flags & RECORD_CHARGED) {
+		grant->flags |= RECORD_IN_POOL;
 		flags |= RECORD_IN_POOL;
+	}
 	/* Scans by other threads look at records that are being written: atomic, for what they read. */
 	set_field(&record->handle, 0);
 	set_field(&record->bytes, request->bytes);
 	set_field(&record->context, (uint64_t)request->context);
-	record->time_ns = guest_realtime_ns();
+	set_field(&record->time_ns, guest_realtime_ns());
 	record->site = call_site(grant->thread);
 	record->tid = grant->thread->tid;
 	set_field(&record->epoch, __atomic_load_n(&guest.epoch, __ATOMIC_RELAXED));
@@ -147,7 +151,7 @@ hot CUresult grant_open_here(struct grant *grant, enum cuward_kind kind, uint64_
 hot void count_live(const struct grant *grant)
 {
 	struct ledger_thread *counts = grant->thread->counts;
-	uint64_t time_ns = grant->at->time_ns;
+	uint64_t time_ns = __atomic_load_n(&grant->at->time_ns, __ATOMIC_RELAXED);
 	uint64_t held = UINT64_MAX;
 
 	guest_active(time_ns);
@@ -157,7 +161,7 @@ hot void count_live(const struct grant *grant)
 		struct guest_device *device = &guest.devices[grant->device];
 		uint64_t used = quota_used(device->word);
 
-		if (unlikely(grant->at->flags & RECORD_IN_POOL))
+		if (unlikely(grant->flags & RECORD_IN_POOL))
 			__atomic_fetch_add(&device->pool_bytes, grant->bytes, __ATOMIC_RELAXED);
 		if (unlikely(time_ns >= __atomic_load_n(&device->next_sample_ns, __ATOMIC_RELAXED)))
 			overhead_sample(grant->device);
@@ -172,6 +176,18 @@ hot void count_live(const struct grant *grant)
 		grant_note_kind_peak(grant->kind);
 }
 
+/*
+ * The sweep of a context that another thread destroyed meanwhile may have passed by before the record was
+ * live. Either it finds the record, which may stand for something else then, or its step of the epoch,
+ * made before it began, is seen here.
+ */
+hot bool context_died_since(const struct grant *grant)
+{
+	ledger_fence();
+	return __atomic_load_n(&grant->at->epoch, __ATOMIC_RELAXED) !=
+		__atomic_load_n(&guest.epoch, __ATOMIC_RELAXED);
+}
+
 hot CUresult grant_close_hot(struct grant *grant, CUresult result, enum record_class class,
 	uint64_t handle)
 {
@@ -179,10 +195,11 @@ hot CUresult grant_close_hot(struct grant *grant, CUresult result, enum record_c
 
 	if (unlikely(result != CUDA_SUCCESS || !grant->at))
 		return grant_close_oddly(*grant, result);
+	/* From here on the record may go with its context, and stand for something else. */
 	stale = ledger_commit(grant->record, grant->at, class, handle);
 	count_live(grant);
 	/* The driver hands out what we thought was taken: that memory went with its context. */
-	if (unlikely(trace_on || growth.on || stale != LEDGER_NO_RECORD))
+	if (unlikely(trace_on || growth.on || stale != LEDGER_NO_RECORD || context_died_since(grant)))
 		grant_tell(*grant, stale);
 	return result;
 }

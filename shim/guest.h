@@ -85,6 +85,14 @@ struct guest_green {
 	int device;
 };
 
+/* Of contexts destroyed last: records of theirs that are older than `before` are of what is gone. */
+#define DEATHS_MAX 64u
+
+struct guest_death {
+	uint64_t context;
+	uint32_t before; /* epoch */
+};
+
 /* What graphs have of a device, and may soon have: graph_memory.c. */
 struct guest_graphs {
 	uint32_t lock;
@@ -109,7 +117,7 @@ struct guest {
 	bool new_contexts; /* some device has a new_context */
 	bool ended;
 	uint32_t thread_count;
-	uint32_t epoch; /* context destructions begun */
+	uint32_t epoch; /* steps: contexts destroyed and made, and what else changes who owns what */
 	uint32_t correlation; /* numbers of launches and copies given to threads */
 	uint32_t captures;    /* stream captures that may be active */
 	uint32_t graph_allocations; /* graph nodes made that allocate, ever */
@@ -135,6 +143,9 @@ struct guest {
 	uint32_t limits_seen;     /* ... up to this change: bounds.h */
 	uint32_t green_count;
 	struct guest_green greens[GREENS_MAX];
+	uint32_t deaths_lock;
+	uint32_t death_count;
+	struct guest_death deaths[DEATHS_MAX];
 	uint32_t pools_lock;
 	uint32_t pool_count;
 	struct guest_pool pools[POOLS_MAX];

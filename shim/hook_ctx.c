@@ -49,8 +49,11 @@ static void doom(CUcontext context)
 static void created(CUcontext context, CUdevice handle)
 {
 	int device = guest_device_index(handle);
-	uint32_t record = grant_object_created(OBJECT_CONTEXT, (uint64_t)context, device, NULL);
+	uint32_t record;
 
+	/* Its handle may be an older one's whose sweep is still to come: see grant_sweep(). */
+	grant_sweep_epoch();
+	record = grant_object_created(OBJECT_CONTEXT, (uint64_t)context, device, NULL);
 	doom_done(context);
 	overhead_new_context(device, record);
 	trace_context_event(OBJECT_CREATED, device, context);
@@ -121,7 +124,6 @@ struct dying {
 	CUcontext context;
 	enum call call;
 	uint64_t began_ns;
-	uint32_t epoch;
 	uint32_t attached; /* usages beside the first */
 	int device;
 	struct release release;
@@ -135,7 +137,6 @@ static void dying_open(struct dying *dying, enum call call, CUcontext context)
 	dying->context = context;
 	dying->call = call;
 	dying->began_ns = traced_begin();
-	dying->epoch = grant_sweep_epoch();
 	dying->device = -1;
 	if (grant_object_find(OBJECT_CONTEXT, (uint64_t)context, &record) && record.device != UINT8_MAX)
 		dying->device = record.device;
@@ -151,7 +152,7 @@ static CUresult dying_close(struct dying *dying, CUresult result, bool gone)
 	release_close(&dying->release, gone || result != CUDA_SUCCESS ? result : CUDA_ERROR_UNKNOWN);
 	if (gone) {
 		gputime_gone(dying->context);
-		grant_sweep(dying->context, dying->epoch);
+		grant_sweep(dying->context);
 		trace_context_event(OBJECT_DESTROYED, dying->device, dying->context);
 	} else {
 		while (dying->attached-- > 0)
@@ -270,7 +271,7 @@ static void sweep_primary(CUdevice handle, uint32_t epoch, bool reset)
 	gputime_gone(context);
 	grant_object_open(&release, OBJECT_CONTEXT, (uint64_t)context);
 	release_close(&release, CUDA_SUCCESS);
-	grant_sweep(context, epoch);
+	grant_sweep_before(context, epoch);
 	trace_context_event(OBJECT_DESTROYED, guest_device_index(handle), context);
 }
 

@@ -19,11 +19,30 @@ static void trace_stream_event(int what, uint64_t stream, int device, CUcontext 
 	trace_stream(&event);
 }
 
+/*
+ * The call was before this, and another thread may have ended the context since: then its sweep takes
+ * the record for one that is younger.
+ */
+static bool owner_is_there(uint32_t record, CUcontext context)
+{
+	CUdevice device;
+
+	if (record == LEDGER_NO_RECORD || !context || real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
+		return true;
+	grant_owner_gone(record, context);
+	return false;
+}
+
 static uint32_t created(enum cuward_object kind, void *handle, bool owned)
 {
+	uint32_t epoch = __atomic_load_n(&guest.epoch, __ATOMIC_ACQUIRE);
 	CUcontext context;
 	int device = guest_current_device(guest_thread(), &context);
 	uint32_t record = grant_object_created(kind, (uint64_t)handle, device, owned ? context : NULL);
+
+	if (owned && unlikely(device < 0 || epoch != __atomic_load_n(&guest.epoch, __ATOMIC_ACQUIRE)) &&
+	    !owner_is_there(record, context))
+		record = LEDGER_NO_RECORD;
 
 	if (unlikely(trace_on) && kind == OBJECT_STREAM)
 		trace_stream_event(OBJECT_CREATED, (uint64_t)handle, device, context);

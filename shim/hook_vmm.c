@@ -222,7 +222,7 @@ static CUresult array_mapped(CUresult result, const CUarrayMapInfo *list, unsign
 {
 	for (unsigned i = 0; result == CUDA_SUCCESS && guest.header && i < count; i++) {
 		struct mapping_region region = region_of(&list[i]);
-		uint32_t array = index_lookup(CLASS_ARRAY, (uint64_t)list[i].resource.array);
+		uint64_t array = (uint64_t)list[i].resource.array;
 
 		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
 			mapping_array_add(array, &region, list[i].memHandle.memHandle);

@@ -81,6 +81,28 @@ bool index_find(enum record_class class, uint64_t handle, struct ledger_record *
 	return record != 0;
 }
 
+uint32_t index_put_back(enum record_class class, uint64_t handle, uint32_t record)
+{
+	uint64_t key = index_key(class, handle);
+	uint32_t tag = index_tag(key);
+	struct index_shard *shard = index_shard(tag);
+	uint32_t other = LEDGER_NO_RECORD;
+
+	lock_take(&shard->lock);
+	if (shard->count < shard->limit || index_grow(shard)) {
+		struct index_entry *entry = &shard->table[index_probe(shard, tag, key)];
+
+		if (entry->record) {
+			other = entry->record - 1;
+		} else {
+			shard->count++;
+			*entry = (struct index_entry){ tag, record + 1 };
+		}
+	}
+	lock_give_back(&shard->lock);
+	return other;
+}
+
 void index_forget(void)
 {
 	memset(&handles, 0, sizeof(handles));

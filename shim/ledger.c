@@ -274,16 +274,17 @@ bool ledger_find(enum record_class class, uint64_t handle, struct ledger_record 
 	return index_find(class, handle, copy);
 }
 
-void ledger_restore(uint32_t record)
+/* Live first: once it is in the index it may be claimed by others, who say so in its state. */
+uint32_t ledger_restore(uint32_t record)
 {
 	struct ledger_record *r = ledger_record(record);
-	uint32_t old;
+	uint32_t other;
 
 	ledger_set_state(r, RECORD_LIVE);
-	old = index_insert(r->class, r->handle, record);
-	/* The driver gave the handle out again although it failed to free it: keep the new one. */
-	if (unlikely(old != LEDGER_NO_RECORD))
-		index_insert(r->class, r->handle, old);
+	other = index_put_back(r->class, r->handle, record);
+	if (unlikely(other != LEDGER_NO_RECORD))
+		ledger_set_state(r, RECORD_FREEING);
+	return other;
 }
 
 /* Half of a full set of spares goes where other threads find it. */
@@ -408,6 +409,11 @@ uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position
 {
 	return claim_next(&(struct wanted){ .fits = is_owned, .context = context, .epoch = epoch },
 		position);
+}
+
+bool ledger_claim_if_owned(uint32_t record, uint64_t context, uint32_t epoch)
+{
+	return claim(record, &(struct wanted){ .fits = is_owned, .context = context, .epoch = epoch });
 }
 
 uint32_t ledger_claim_within(enum record_class class, uint8_t kind, uint64_t start, uint64_t bytes,

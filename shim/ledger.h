@@ -143,8 +143,11 @@ hot uint32_t ledger_claim(enum record_class class, uint64_t handle)
 /* Is the handle live? Copies its record. */
 bool ledger_find(enum record_class class, uint64_t handle, struct ledger_record *copy);
 
-/* The driver refused: put a claimed record back. */
-void ledger_restore(uint32_t record);
+/*
+ * The driver refused: put a claimed record back. Its handle may stand for something newer by now: then
+ * that is the answer, and the record stays claimed; else LEDGER_NO_RECORD.
+ */
+uint32_t ledger_restore(uint32_t record);
 
 /* The record is done with: freed by the call that returns to `by`, or never came to life. */
 hot void ledger_remove(struct ledger_spares *spares, uint32_t record, struct ledger_record *r,
@@ -171,6 +174,21 @@ bool ledger_contains(uint64_t address, struct ledger_record *copy);
  * Start with *position = 0; LEDGER_NO_RECORD at the end.
  */
 uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position);
+/* The same for one record, which may be something else by now. */
+bool ledger_claim_if_owned(uint32_t record, uint64_t context, uint32_t epoch);
+
+/*
+ * Between stores and the loads that follow: whoever misses those stores has made his own before, and these
+ * loads see them. On x86-64 a locked instruction must stand between, as in lock_take().
+ */
+hot void ledger_fence(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("" ::: "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
 
 /* Call sites that hold most of a device's charged memory, largest first. A search, for refusals only. */
 void ledger_top_sites(uint8_t device, struct ledger_holder holders[LEDGER_HOLDERS]);

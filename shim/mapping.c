@@ -43,6 +43,19 @@ void mapping_done(struct ref_change *change, bool done, uint64_t address, uint64
 
 /* ---- chains of them ---- */
 
+/* Sweeps of contexts look at records of any kind, until they see that they own nothing. */
+static void set_next(struct ledger_record *mapping, uint64_t next)
+{
+	__atomic_store_n(&mapping->context, next, __ATOMIC_RELAXED);
+}
+
+/* One more of an array that nobody else knows, or with the lock of references held. */
+static void list(uint32_t array, uint32_t mapping)
+{
+	set_next(ledger_record(mapping - 1), ledger_record(array)->link);
+	ledger_record(array)->link = mapping;
+}
+
 /* The mapping is claimed; what it refers to loses one, in the first half of that. */
 static void take(struct mapping_chain *chain, uint32_t record)
 {
@@ -51,8 +64,22 @@ static void take(struct mapping_chain *chain, uint32_t record)
 
 	if (mapping->link && !refs_open_record(&change, mapping->link - 1, REF_MAPPING, false))
 		mapping->link = 0;
-	mapping->context = chain->first;
+	set_next(mapping, chain->first);
 	chain->first = record + 1;
+}
+
+/* Nothing was unmapped. Where the address is mapped anew already, somebody else did that. */
+static bool put_back(uint32_t record)
+{
+	struct ref_change change;
+	uint32_t link = ledger_record(record)->link;
+
+	if (ledger_restore(record) == LEDGER_NO_RECORD)
+		return true;
+	if (link && refs_open_record(&change, link - 1, REF_MAPPING, false) && refs_close(&change, true))
+		grant_gone(change.record);
+	grant_gone(record);
+	return false;
 }
 
 static bool whole_within(const struct ledger_record *mapping, uint64_t end)
@@ -70,7 +97,7 @@ static uint64_t take_row(struct mapping_chain *chain, uint64_t at, uint64_t end)
 		if (record == LEDGER_NO_RECORD)
 			break;
 		if (!whole_within(ledger_record(record), end)) {
-			ledger_restore(record);
+			put_back(record);
 			break;
 		}
 		bytes = ledger_record(record)->bytes;
@@ -99,7 +126,7 @@ void mapping_open_range(struct mapping_chain *chain, uint64_t address, uint64_t 
 		if (whole_within(ledger_record(record), end))
 			take(chain, record);
 		else
-			ledger_restore(record);
+			put_back(record);
 	}
 }
 
@@ -109,20 +136,18 @@ void mapping_close(struct mapping_chain *chain, bool done)
 
 	for (uint32_t at = chain->first; at; at = next) {
 		struct ledger_record *mapping = ledger_record(at - 1);
-		struct ref_change change = { .record = mapping->link - 1, .what = REF_MAPPING };
+		struct ref_change change = { .record = mapping->link - 1, .what = REF_MAPPING,
+			.moved = LEDGER_NO_RECORD };
 		bool last = mapping->link && refs_close(&change, done);
 
+		if (change.moved != LEDGER_NO_RECORD)
+			mapping->link = change.moved + 1;
 		next = mapping->context;
-		mapping->context = 0;
-		if (done) {
+		set_next(mapping, 0);
+		if (done)
 			grant_gone(at - 1);
-		} else {
-			ledger_restore(at - 1);
-			if (chain->array != LEDGER_NO_RECORD) {
-				mapping->context = ledger_record(chain->array)->link;
-				ledger_record(chain->array)->link = at;
-			}
-		}
+		else if (put_back(at - 1) && chain->array != LEDGER_NO_RECORD)
+			list(chain->array, at);
 		if (last)
 			grant_gone(change.record);
 	}
@@ -161,41 +186,36 @@ static uint64_t unique(uint32_t array, uint64_t where)
 	return (where * 0x9e3779b97f4a7c15ull ^ array) | 1ull << 55;
 }
 
-void mapping_array_add(uint32_t array, const struct mapping_region *region, uint64_t handle)
+/* Out of the index, if it is still there. */
+static bool claim_mapping(uint32_t record)
 {
-	struct ref_change change;
-	uint32_t record;
-	bool known;
+	uint32_t claimed = ledger_claim(CLASS_OBJECT, ledger_record(record)->handle);
 
-	if (array == LEDGER_NO_RECORD)
-		return;
-	/* The same memory may lie there, held by nothing else. */
-	known = mapping_open(&change, handle);
-	mapping_array_remove(array, region);
-	if (!known)
-		return;
-	record = add(&change, unique(array, place(region)), place(region));
-	refs_close(&change, true);
-	lock_take(&ledger.refs_lock);
-	if (record != LEDGER_NO_RECORD) {
-		ledger_record(record)->context = ledger_record(array)->link;
-		ledger_record(array)->link = record + 1;
-	}
-	lock_give_back(&ledger.refs_lock);
+	if (unlikely(claimed != record && claimed != LEDGER_NO_RECORD))
+		put_back(claimed);
+	return claimed == record;
 }
 
-/* Take those of the list that begin within the region, all without one. */
-static void take_listed(struct mapping_chain *chain, uint32_t array, const struct mapping_region *region)
+/*
+ * Take those of the list that begin within the region, all without one. The array is claimed, or the one
+ * with the handle `of`, if that is still so.
+ */
+static void take_listed(struct mapping_chain *chain, uint32_t array, uint64_t of,
+	const struct mapping_region *region)
 {
 	uint64_t taken = 0, keep = 0, next;
 
 	lock_take(&ledger.refs_lock);
+	if (of && index_lookup(CLASS_ARRAY, of) != array) {
+		lock_give_back(&ledger.refs_lock);
+		return;
+	}
 	for (uint64_t at = ledger_record(array)->link; at; at = next) {
 		struct ledger_record *mapping = ledger_record(at - 1);
 		bool wanted = !region || begins_within(mapping->bytes, region);
 
 		next = mapping->context;
-		mapping->context = wanted ? taken : keep;
+		set_next(mapping, wanted ? taken : keep);
 		if (wanted)
 			taken = at;
 		else
@@ -205,18 +225,65 @@ static void take_listed(struct mapping_chain *chain, uint32_t array, const struc
 	lock_give_back(&ledger.refs_lock);
 	for (uint64_t at = taken; at; at = next) {
 		next = ledger_record(at - 1)->context;
-		if (ledger_claim(CLASS_OBJECT, ledger_record(at - 1)->handle) == at - 1)
+		if (claim_mapping(at - 1))
 			take(chain, at - 1);
 	}
 }
 
-void mapping_array_remove(uint32_t array, const struct mapping_region *region)
+void mapping_array_remove(uint64_t of, const struct mapping_region *region)
 {
 	struct mapping_chain chain = { .array = LEDGER_NO_RECORD };
+	uint32_t array = index_lookup(CLASS_ARRAY, of);
 
 	if (array == LEDGER_NO_RECORD)
 		return;
-	take_listed(&chain, array, region);
+	take_listed(&chain, array, of, region);
+	mapping_close(&chain, true);
+}
+
+/* It may be destroyed by another thread, and with it the list: then the mapping is gone, too. */
+static bool list_if_there(uint64_t of, uint32_t array, uint32_t mapping)
+{
+	bool there;
+
+	lock_take(&ledger.refs_lock);
+	there = index_lookup(CLASS_ARRAY, of) == array;
+	if (there)
+		list(array, mapping);
+	lock_give_back(&ledger.refs_lock);
+	return there;
+}
+
+void mapping_array_add(uint64_t of, const struct mapping_region *region, uint64_t handle)
+{
+	uint32_t array = index_lookup(CLASS_ARRAY, of);
+	struct ref_change change;
+	uint32_t record;
+	bool known;
+
+	if (array == LEDGER_NO_RECORD)
+		return;
+	/* The same memory may lie there, held by nothing else. */
+	known = mapping_open(&change, handle);
+	mapping_array_remove(of, region);
+	if (!known)
+		return;
+	record = add(&change, unique(array, place(region)), place(region));
+	refs_close(&change, true);
+	if (record != LEDGER_NO_RECORD && !list_if_there(of, array, record + 1)) {
+		struct mapping_chain chain = { .array = LEDGER_NO_RECORD };
+
+		if (claim_mapping(record))
+			take(&chain, record);
+		mapping_close(&chain, true);
+	}
+}
+
+void mapping_array_gone(uint32_t array)
+{
+	struct mapping_chain chain = { .array = LEDGER_NO_RECORD };
+
+	take_listed(&chain, array, 0, NULL);
 	mapping_close(&chain, true);
 }
 
@@ -224,5 +291,5 @@ void mapping_open_array(struct mapping_chain *chain, uint32_t array)
 {
 	*chain = (struct mapping_chain){ .array = array };
 	if (array != LEDGER_NO_RECORD && unlikely(ledger_record(array)->link))
-		take_listed(chain, array, NULL);
+		take_listed(chain, array, 0, NULL);
 }

@@ -38,7 +38,10 @@ struct mapping_region {
 };
 
 /* The driver mapped memory there, or will when the stream gets there; and took it away again. */
-void mapping_array_add(uint32_t array, const struct mapping_region *region, uint64_t handle);
-void mapping_array_remove(uint32_t array, const struct mapping_region *region);
+void mapping_array_add(uint64_t array, const struct mapping_region *region, uint64_t handle);
+void mapping_array_remove(uint64_t array, const struct mapping_region *region);
+
+/* The claimed record of an array that is gone: what was mapped into it is not mapped any more. */
+void mapping_array_gone(uint32_t array);
 
 #endif

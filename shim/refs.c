@@ -15,18 +15,53 @@ static bool nobody_left(const struct ledger_record *record)
 	return record->refs == 0 && record->mappings == 0;
 }
 
+static bool is_gone(const struct ledger_record *record)
+{
+	return record->flags & RECORD_GONE;
+}
+
 static void less(struct ledger_record *record, enum ref what)
 {
+	if (is_gone(record))
+		return;
 	--*counter(record, what);
 	if (nobody_left(record) && record->state == RECORD_LIVE)
 		ledger_claim(record->class, record->handle);
 }
 
-static void more(struct ledger_record *record, uint32_t number, enum ref what)
+/* Memory of others that the driver hands out twice has one handle; and one record, mostly. */
+static bool same_memory(const struct ledger_record *a, const struct ledger_record *b)
 {
+	return a->kind == KIND_IMPORTED && b->kind == KIND_IMPORTED && a->class == b->class &&
+		a->handle == b->handle && a->context == b->context && !is_gone(b);
+}
+
+/*
+ * Put back, unless the handle stands for something newer. That may be the same memory: opened again by
+ * another thread while the last close was under way, which then failed. What is counted here belongs
+ * there then.
+ */
+static void put_back(struct ledger_record *record, uint32_t number, uint32_t *moved)
+{
+	uint32_t other = ledger_restore(number);
+
+	if (other == LEDGER_NO_RECORD)
+		return;
+	if (same_memory(record, ledger_record(other))) {
+		ledger_record(other)->refs += record->refs;
+		ledger_record(other)->mappings += record->mappings;
+		*moved = other;
+	}
+	record->refs = record->mappings = 0;
+}
+
+static void more(struct ledger_record *record, uint32_t number, enum ref what, uint32_t *moved)
+{
+	if (is_gone(record))
+		return;
 	++*counter(record, what);
 	if (record->state == RECORD_FREEING)
-		ledger_restore(number);
+		put_back(record, number, moved);
 }
 
 static bool open_locked(struct ref_change *change, uint32_t record)
@@ -42,7 +77,7 @@ static bool open_locked(struct ref_change *change, uint32_t record)
 	change->record = record;
 	r->pending++;
 	if (change->more)
-		more(r, record, change->what);
+		more(r, record, change->what, &change->moved);
 	else
 		less(r, change->what);
 	return true;
@@ -53,7 +88,8 @@ bool refs_open(struct ref_change *change, enum record_class class, uint64_t hand
 {
 	bool found;
 
-	*change = (struct ref_change){ .record = LEDGER_NO_RECORD, .what = what, .more = is_more };
+	*change = (struct ref_change){ .record = LEDGER_NO_RECORD, .what = what, .more = is_more,
+		.moved = LEDGER_NO_RECORD };
 	lock_take(&ledger.refs_lock);
 	found = open_locked(change, index_lookup(class, handle));
 	lock_give_back(&ledger.refs_lock);
@@ -64,7 +100,8 @@ bool refs_open_record(struct ref_change *change, uint32_t record, enum ref what,
 {
 	bool found;
 
-	*change = (struct ref_change){ .record = LEDGER_NO_RECORD, .what = what, .more = is_more };
+	*change = (struct ref_change){ .record = LEDGER_NO_RECORD, .what = what, .more = is_more,
+		.moved = LEDGER_NO_RECORD };
 	lock_take(&ledger.refs_lock);
 	found = open_locked(change, record);
 	lock_give_back(&ledger.refs_lock);
@@ -76,6 +113,7 @@ bool refs_close(struct ref_change *change, bool done)
 	struct ledger_record *r;
 	bool last;
 
+	change->moved = LEDGER_NO_RECORD;
 	if (change->record == LEDGER_NO_RECORD)
 		return false;
 	r = ledger_record(change->record);
@@ -84,8 +122,20 @@ bool refs_close(struct ref_change *change, bool done)
 	if (!done && change->more)
 		less(r, change->what);
 	else if (!done)
-		more(r, change->record, change->what);
-	last = r->state == RECORD_FREEING && nobody_left(r) && r->pending == 0;
+		more(r, change->record, change->what, &change->moved);
+	last = r->pending == 0 && (is_gone(r) || (r->state == RECORD_FREEING && nobody_left(r)));
+	lock_give_back(&ledger.refs_lock);
+	return last;
+}
+
+bool refs_gone(uint32_t record)
+{
+	struct ledger_record *r = ledger_record(record);
+	bool last;
+
+	lock_take(&ledger.refs_lock);
+	last = r->pending == 0;
+	__atomic_store_n(&r->flags, r->flags | RECORD_GONE, __ATOMIC_RELAXED);
 	lock_give_back(&ledger.refs_lock);
 	return last;
 }

@@ -20,6 +20,7 @@ struct ref_change {
 	uint32_t record; /* LEDGER_NO_RECORD: nothing we know */
 	enum ref what;
 	bool more; /* one more; else one less */
+	uint32_t moved; /* after the close: its references are this record's now, or LEDGER_NO_RECORD */
 };
 
 /* The driver is about to be told. Then call it, always, and close. False: no such live record. */
@@ -30,5 +31,11 @@ bool refs_open_record(struct ref_change *change, uint32_t record, enum ref what,
 
 /* The driver answered. True: that was the last one; the record is claimed, account for it. */
 bool refs_close(struct ref_change *change, bool done);
+
+/*
+ * A claimed record's memory is gone, however many refer to it. False: a call that changes its count is
+ * still under way, and accounts for it when it closes.
+ */
+bool refs_gone(uint32_t record);
 
 #endif

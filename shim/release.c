@@ -36,6 +36,10 @@ void release_pool_gone(const struct ledger_record *record)
 	pool_look(record->device);
 }
 
+/*
+ * Claimed, and its memory or what it stands for is gone. Calls that count references to it may be under
+ * way, on their way to be told so by the driver: the last one accounts for it.
+ */
 void release_reclaimed(struct thread *thread, uint32_t record)
 {
 	const struct ledger_record *gone = ledger_record(record);
@@ -45,8 +49,9 @@ void release_reclaimed(struct thread *thread, uint32_t record)
 	else if (gone->kind == OBJECT_MODULE)
 		names_unload(grant_object_key(OBJECT_MODULE, gone->handle)); /* which is its own inverse */
 	if (gone->class == CLASS_ARRAY && gone->link)
-		mapping_array_remove(record, NULL);
-	account(thread, record, 0);
+		mapping_array_gone(record);
+	if (refs_gone(record))
+		account(thread, record, 0);
 }
 
 /* Before the driver is told: what a launch of a graph holds of its own is not sure from now on. */
@@ -78,7 +83,12 @@ static void failed(const struct release *release, CUresult result)
 		explain_failed_free(release, result);
 		return;
 	}
-	ledger_restore(release->record);
+	if (ledger_restore(release->record) != LEDGER_NO_RECORD) {
+		/* The driver gave the handle out again: of that memory there is nothing left to free. */
+		release_reclaimed(release->thread, release->record);
+		return;
+	}
+	grant_sweep_missed(release->record);
 	if (result == CUDA_ERROR_DEINITIALIZED) {
 		/* The driver is gone and its memory with it: not live, and no leak. */
 		ledger_record(release->record)->state = RECORD_LOST;

@@ -226,6 +226,7 @@ enum {
 	RECORD_CONTEXT_OWNED = 1u << 1, /* destroyed with its context */
 	RECORD_CLASS_LIMITED = 1u << 2, /* its bytes count against the limit of its kind */
 	RECORD_IN_POOL = 1u << 3,       /* of a pool that is charged for what it keeps */
+	RECORD_GONE = 1u << 4,          /* claimed for good, whatever becomes of calls under way */
 };
 
 #define RECORD_WHAT(kind, class, device, state, flags) ((uint64_t)(kind) | (uint64_t)(class) << 8 | \
@@ -238,7 +239,7 @@ struct ledger_record {
 	uint64_t time_ns; /* CLOCK_REALTIME_COARSE of the allocation */
 	uint32_t site;    /* call site, 0 unknown */
 	uint32_t tid;
-	uint32_t epoch; /* context destructions begun in this process before it was made */
+	uint32_t epoch; /* when it was begun, in contexts destroyed and made since */
 	uint16_t api;   /* index of the call that made it */
 	uint16_t pending; /* calls under way that change refs or mappings */
 	union {

@@ -257,6 +257,10 @@ CUresult heap_alloc(struct heap *heap, uint64_t bytes, CUdeviceptr *address)
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(heap->arena->lock);
+	if (heap->closed) {
+		pthread_mutex_unlock(heap->arena->lock);
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	}
 	if (!heap->most || bytes <= heap->most - heap->used)
 		start = bytes <= SMALL_BYTES ? small_alloc(heap, bytes) : large_alloc(heap, bytes);
 	if (start) {
@@ -414,6 +418,7 @@ void heap_open(struct heap *heap, struct arena *arena, enum sim_family family)
 {
 	heap->arena = arena;
 	heap->family = family;
+	heap->closed = false;
 }
 
 static void forget(struct heap *heap, struct block *block)
@@ -446,6 +451,7 @@ void heap_close(struct heap *heap)
 	for (i = 0; i < CLASSES; i++)
 		heap->open[i] = NULL;
 	heap->used = 0;
+	heap->closed = true;
 	pthread_mutex_unlock(heap->arena->lock);
 	heap_trim(heap, 0);
 }

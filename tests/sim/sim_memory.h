@@ -71,6 +71,7 @@ struct heap {
 	uint64_t idle; /* physical bytes it keeps for later */
 	uint64_t used, used_high, reserved_high;
 	uint64_t most; /* never use more than this; 0: no limit */
+	bool closed;   /* its owner is gone: a call of another thread may still be on its way here */
 };
 
 /* What an address is. */

@@ -104,6 +104,22 @@ model() {
 	grep -q '^0 over the limit, 0 odd answers, 0 left, none refused$' <<<"$output"
 }
 
+# dying DELAY ROUNDS: between what the library does and the driver does, and back.
+dying() {
+	export CUWARD_SIM_DEVICES=2 CUWARD_SIM_CONTEXT_BYTES=16M CUWARD_MEMORY=0=900M CUWARD_LOG=off \
+		CUWARD_SIM_REUSE=never
+	local before=cuMemFree_v2=$1,cuArrayDestroy=$1,cuMemFreeHost=$1,cuEventDestroy_v2=$1
+	local behind=cuMemAlloc_v2=$1,cuMemAllocManaged=$1,cuMemAllocPitch_v2=$1,cuArrayCreate_v2=$1
+	behind+=,cuMemAllocHost_v2=$1,cuEventCreate=$1,cuCtxDestroy_v2=$1
+	CUWARD_SIM_CALL_DELAY_NS=$before CUWARD_SIM_RETURN_DELAY_NS=$behind \
+		guest 0 "$B/model/dying" 3 "$2"
+	grep -q '^0 different, some calls were late$' <<<"$output"
+}
+
+@test "memory of a context that another thread destroys goes with it, whatever is under way" {
+	dying 30000 200
+}
+
 @test "clean under valgrind" {
 	"$CC" --version | grep -qi clang && skip "valgrind cannot read what this compiler writes"
 	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=900M,1=400M CUWARD_LOG=off
