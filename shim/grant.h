@@ -108,8 +108,8 @@ CUresult release_close_ref(struct release *release, CUresult result);
 void grant_gone(uint32_t record);
 
 /*
- * A context is gone: sweep what it owned. Its handle may stand for a new one already, which was then seen
- * to be made, and what is in that one stays.
+ * A context is gone: sweep what it owned. Its handle may stand for a new one already, which was then
+ * seen to be made, and what is in that one stays.
  */
 void grant_sweep(CUcontext context);
 /* The context that owns this record is gone, if that still is its owner. */

@@ -177,9 +177,9 @@ hot void count_live(const struct grant *grant)
 }
 
 /*
- * The sweep of a context that another thread destroyed meanwhile may have passed by before the record was
- * live. Either it finds the record, which may stand for something else then, or its step of the epoch,
- * made before it began, is seen here.
+ * The sweep of a context that another thread destroyed meanwhile may have passed by before the record
+ * was live. Either it finds the record, which may stand for something else then, or its step of the
+ * epoch, made before it began, is seen here.
  */
 hot bool context_died_since(const struct grant *grant)
 {

@@ -178,8 +178,8 @@ uint32_t ledger_claim_owned(uint64_t context, uint32_t epoch, uint32_t *position
 bool ledger_claim_if_owned(uint32_t record, uint64_t context, uint32_t epoch);
 
 /*
- * Between stores and the loads that follow: whoever misses those stores has made his own before, and these
- * loads see them. On x86-64 a locked instruction must stand between, as in lock_take().
+ * Between stores and the loads that follow: whoever misses those stores has made his own before, and
+ * these loads see them. On x86-64 a locked instruction must stand between, as in lock_take().
  */
 hot void ledger_fence(void)
 {
