@@ -263,7 +263,7 @@ static void set_bytes(struct ledger_record *record, uint64_t bytes, uint64_t res
 	struct thread *thread = guest_thread();
 	int64_t more = bytes - record->bytes;
 
-	record->bytes = bytes;
+	set_field(&record->bytes, bytes);
 	add_own(&thread->counts->bytes[record->kind], more);
 	if (record->flags & RECORD_CHARGED) {
 		struct guest_device *device = &guest.devices[record->device];

@@ -67,8 +67,6 @@ hot uint32_t call_site(struct thread *thread)
 	return likely(thread->caller == thread->sited) ? thread->site : grant_find_site(thread);
 }
 
-#define set_field(field, value) __atomic_store_n(field, value, __ATOMIC_RELAXED)
-
 hot void fill_record(struct grant *grant, const struct grant_request *request)
 {
 	struct ledger_record *record = grant->at;

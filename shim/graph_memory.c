@@ -171,10 +171,11 @@ void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free)
 	if (sum.bytes && !graph_memory_possible())
 		graph_memory_made();
 	record = ledger_record(number);
-	__atomic_store_n(&record->bytes, sum.bytes, __ATOMIC_RELAXED);
-	record->device = sum.device >= 0 ? sum.device : UINT8_MAX;
-	record->refs = kept(&sum, &frees_others) / BLOCK;
-	record->mappings = (auto_free ? EXEC_AUTO_FREE : 0) | (frees_others ? EXEC_FREES_OTHERS : 0);
+	set_field(&record->bytes, sum.bytes);
+	set_field(&record->device, sum.device >= 0 ? sum.device : UINT8_MAX);
+	set_field(&record->refs, kept(&sum, &frees_others) / BLOCK);
+	set_field(&record->mappings, (auto_free ? EXEC_AUTO_FREE : 0) |
+		(frees_others ? EXEC_FREES_OTHERS : 0));
 }
 
 /* ---- what the driver keeps, and what launches under way may make of it ---- */
@@ -390,8 +391,9 @@ CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool l
 		return result;
 	/* Another thread may have destroyed it meanwhile. */
 	if (launched && result == CUDA_SUCCESS && exec_record(use->exec) == use->record) {
-		ledger_record(use->record)->mappings |= EXEC_LAUNCHED;
-		__atomic_store_n(&ledger_record(use->record)->context, use->frees, __ATOMIC_RELAXED);
+		set_field(&ledger_record(use->record)->mappings,
+			ledger_record(use->record)->mappings | EXEC_LAUNCHED);
+		set_field(&ledger_record(use->record)->context, use->frees);
 	}
 	for (uint32_t i = use->first; i < use->end; i++)
 		look(i, use);

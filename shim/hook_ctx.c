@@ -385,7 +385,7 @@ CUresult on_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsi
 		if (stream != LEDGER_NO_RECORD &&
 		    refs_open(&change, CLASS_OBJECT, grant_object_key(OBJECT_GREEN_CONTEXT,
 			(uint64_t)greenCtx), REF_MAPPING, true)) {
-			ledger_record(stream)->link = change.record + 1;
+			set_field(&ledger_record(stream)->link, change.record + 1);
 			guest.green_streams = true;
 			refs_close(&change, true);
 		}

@@ -26,8 +26,13 @@ static void trace_stream_event(int what, uint64_t stream, int device, CUcontext 
 static bool owner_is_there(uint32_t record, CUcontext context)
 {
 	CUdevice device;
+	CUresult result;
 
-	if (record == LEDGER_NO_RECORD || !context || real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
+	if (record == LEDGER_NO_RECORD || !context)
+		return true;
+	/* A context that an error spoilt answers with that, and is still there. */
+	result = real.cuCtxGetDevice(&device);
+	if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED && result != CUDA_ERROR_INVALID_CONTEXT)
 		return true;
 	grant_owner_gone(record, context);
 	return false;
@@ -65,8 +70,8 @@ static void kernel_seen(CUlibrary library, CUkernel kernel)
 	if (record == LEDGER_NO_RECORD || owner == LEDGER_NO_RECORD)
 		return;
 	lock_take(&ledger.refs_lock);
-	ledger_record(record)->context = ledger_record(owner)->link;
-	ledger_record(owner)->link = record + 1;
+	set_field(&ledger_record(record)->context, ledger_record(owner)->link);
+	set_field(&ledger_record(owner)->link, record + 1);
 	lock_give_back(&ledger.refs_lock);
 }
 
@@ -238,7 +243,7 @@ static void user_object_refs(CUuserObject object, int64_t change)
 	record = index_lookup(CLASS_OBJECT, grant_object_key(OBJECT_USER_OBJECT, (uint64_t)object));
 	if (record != LEDGER_NO_RECORD) {
 		refs = ledger_record(record)->refs + change;
-		ledger_record(record)->refs = refs > 0 ? refs : 0;
+		set_field(&ledger_record(record)->refs, refs > 0 ? refs : 0);
 		if (refs <= 0)
 			gone = ledger_claim(CLASS_OBJECT, ledger_record(record)->handle);
 	}

@@ -76,7 +76,7 @@ bool index_find(enum record_class class, uint64_t handle, struct ledger_record *
 	lock_take(&shard->lock);
 	record = shard->table[index_probe(shard, tag, key)].record;
 	if (record)
-		*copy = *ledger_record(record - 1);
+		ledger_copy(copy, ledger_record(record - 1));
 	lock_give_back(&shard->lock);
 	return record != 0;
 }

@@ -294,7 +294,7 @@ void ledger_spill(struct ledger_spares *spares)
 	while (spares->count > LEDGER_SPARES / 2) {
 		uint32_t record = spares->record[--spares->count];
 
-		ledger_record(record)->handle = ledger.free_record;
+		set_field(&ledger_record(record)->handle, ledger.free_record);
 		ledger.free_record = record + 1;
 	}
 	lock_give_back(&ledger.lock);
@@ -332,6 +332,7 @@ static struct ledger_record *record_at(uint32_t position, uint32_t *record)
 
 #define field_of(record, field) __atomic_load_n(&(record)->field, __ATOMIC_RELAXED)
 
+/* A record in which an address lies may be freed meanwhile: it is what stands in the index. */
 bool ledger_contains(uint64_t address, struct ledger_record *copy)
 {
 	struct ledger_record *r;
@@ -339,10 +340,10 @@ bool ledger_contains(uint64_t address, struct ledger_record *copy)
 
 	for (uint32_t i = 0; (r = record_at(i, &record)) != NULL; i++) {
 		if (field_of(r, state) == RECORD_LIVE && field_of(r, class) == CLASS_MEMORY &&
-			address - field_of(r, handle) < field_of(r, bytes)) {
-			*copy = *r;
+			address - field_of(r, handle) < field_of(r, bytes) &&
+			index_find(CLASS_MEMORY, field_of(r, handle), copy) &&
+			address - copy->handle < copy->bytes)
 			return true;
-		}
 	}
 	return false;
 }

@@ -88,6 +88,21 @@ hot struct ledger_record *ledger_record(uint32_t record)
 	return &ledger.records[record];
 }
 
+/*
+ * Whoever changes a record that is in the index, or may be looked at by a sweep that is about to see
+ * that it is none of its own, stores with this; whoever copies one loads each of its words at once.
+ */
+#define set_field(field, value) __atomic_store_n(field, value, __ATOMIC_RELAXED)
+
+hot void ledger_copy(struct ledger_record *copy, const struct ledger_record *record)
+{
+	uint64_t *to = (uint64_t *)copy;
+	const uint64_t *from = (const uint64_t *)record;
+
+	for (size_t i = 0; i < sizeof(*record) / sizeof(*from); i++)
+		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}
+
 hot void ledger_set_state(struct ledger_record *record, enum record_state state)
 {
 	__atomic_store_n(&record->state, state, __ATOMIC_RELEASE);
@@ -122,7 +137,7 @@ hot uint32_t ledger_commit(uint32_t record, struct ledger_record *r, enum record
 {
 	uint32_t old;
 
-	__atomic_store_n(&r->handle, handle, __ATOMIC_RELAXED);
+	set_field(&r->handle, handle);
 	ledger_set_state(r, RECORD_LIVE);
 	old = index_insert(class, handle, record);
 	if (unlikely(old != LEDGER_NO_RECORD))

@@ -27,8 +27,8 @@ static uint32_t add(const struct ref_change *change, uint64_t at, uint64_t bytes
 		NULL);
 
 	if (record != LEDGER_NO_RECORD) {
-		ledger_record(record)->bytes = bytes;
-		ledger_record(record)->link = change->record + 1;
+		set_field(&ledger_record(record)->bytes, bytes);
+		set_field(&ledger_record(record)->link, change->record + 1);
 	}
 	return record;
 }
@@ -46,14 +46,14 @@ void mapping_done(struct ref_change *change, bool done, uint64_t address, uint64
 /* Sweeps of contexts look at records of any kind, until they see that they own nothing. */
 static void set_next(struct ledger_record *mapping, uint64_t next)
 {
-	__atomic_store_n(&mapping->context, next, __ATOMIC_RELAXED);
+	set_field(&mapping->context, next);
 }
 
 /* One more of an array that nobody else knows, or with the lock of references held. */
 static void list(uint32_t array, uint32_t mapping)
 {
 	set_next(ledger_record(mapping - 1), ledger_record(array)->link);
-	ledger_record(array)->link = mapping;
+	set_field(&ledger_record(array)->link, mapping);
 }
 
 /* The mapping is claimed; what it refers to loses one, in the first half of that. */
@@ -63,7 +63,7 @@ static void take(struct mapping_chain *chain, uint32_t record)
 	struct ref_change change;
 
 	if (mapping->link && !refs_open_record(&change, mapping->link - 1, REF_MAPPING, false))
-		mapping->link = 0;
+		set_field(&mapping->link, 0);
 	set_next(mapping, chain->first);
 	chain->first = record + 1;
 }
@@ -141,7 +141,7 @@ void mapping_close(struct mapping_chain *chain, bool done)
 		bool last = mapping->link && refs_close(&change, done);
 
 		if (change.moved != LEDGER_NO_RECORD)
-			mapping->link = change.moved + 1;
+			set_field(&mapping->link, change.moved + 1);
 		next = mapping->context;
 		set_next(mapping, 0);
 		if (done)
@@ -221,7 +221,7 @@ static void take_listed(struct mapping_chain *chain, uint32_t array, uint64_t of
 		else
 			keep = at;
 	}
-	ledger_record(array)->link = keep;
+	set_field(&ledger_record(array)->link, keep);
 	lock_give_back(&ledger.refs_lock);
 	for (uint64_t at = taken; at; at = next) {
 		next = ledger_record(at - 1)->context;

@@ -141,7 +141,7 @@ static void attribute(int device, int64_t bytes, uint32_t record)
 {
 	if (bytes <= 0 || record == LEDGER_NO_RECORD)
 		return;
-	ledger_record(record)->bytes += bytes;
+	set_field(&ledger_record(record)->bytes, ledger_record(record)->bytes + bytes);
 	add(device, bytes);
 }
 

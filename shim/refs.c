@@ -24,7 +24,7 @@ static void less(struct ledger_record *record, enum ref what)
 {
 	if (is_gone(record))
 		return;
-	--*counter(record, what);
+	set_field(counter(record, what), *counter(record, what) - 1);
 	if (nobody_left(record) && record->state == RECORD_LIVE)
 		ledger_claim(record->class, record->handle);
 }
@@ -48,18 +48,19 @@ static void put_back(struct ledger_record *record, uint32_t number, uint32_t *mo
 	if (other == LEDGER_NO_RECORD)
 		return;
 	if (same_memory(record, ledger_record(other))) {
-		ledger_record(other)->refs += record->refs;
-		ledger_record(other)->mappings += record->mappings;
+		set_field(&ledger_record(other)->refs, ledger_record(other)->refs + record->refs);
+		set_field(&ledger_record(other)->mappings, ledger_record(other)->mappings + record->mappings);
 		*moved = other;
 	}
-	record->refs = record->mappings = 0;
+	set_field(&record->refs, 0);
+	set_field(&record->mappings, 0);
 }
 
 static void more(struct ledger_record *record, uint32_t number, enum ref what, uint32_t *moved)
 {
 	if (is_gone(record))
 		return;
-	++*counter(record, what);
+	set_field(counter(record, what), *counter(record, what) + 1);
 	if (record->state == RECORD_FREEING)
 		put_back(record, number, moved);
 }
@@ -75,7 +76,7 @@ static bool open_locked(struct ref_change *change, uint32_t record)
 	if (r->state != RECORD_LIVE || (!change->more && *counter(r, change->what) == 0))
 		return false;
 	change->record = record;
-	r->pending++;
+	set_field(&r->pending, r->pending + 1);
 	if (change->more)
 		more(r, record, change->what, &change->moved);
 	else
@@ -118,7 +119,7 @@ bool refs_close(struct ref_change *change, bool done)
 		return false;
 	r = ledger_record(change->record);
 	lock_take(&ledger.refs_lock);
-	r->pending--;
+	set_field(&r->pending, r->pending - 1);
 	if (!done && change->more)
 		less(r, change->what);
 	else if (!done)
@@ -135,7 +136,7 @@ bool refs_gone(uint32_t record)
 
 	lock_take(&ledger.refs_lock);
 	last = r->pending == 0;
-	__atomic_store_n(&r->flags, r->flags | RECORD_GONE, __ATOMIC_RELAXED);
+	set_field(&r->flags, r->flags | RECORD_GONE);
 	lock_give_back(&ledger.refs_lock);
 	return last;
 }

@@ -91,7 +91,7 @@ static void failed(const struct release *release, CUresult result)
 	grant_sweep_missed(release->record);
 	if (result == CUDA_ERROR_DEINITIALIZED) {
 		/* The driver is gone and its memory with it: not live, and no leak. */
-		ledger_record(release->record)->state = RECORD_LOST;
+		ledger_set_state(ledger_record(release->record), RECORD_LOST);
 		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle,
 			ledger_record(release->record));
 	}

@@ -40,16 +40,20 @@ sanitized() {
 
 # models SAN LIBRARY: random calls of every family, of one thread and of four; and calls that fail.
 models() {
-	local tree=$TOP/build/san-$1 preload
+	local tree=$TOP/build/san-$1 preload seed
 	preload="$("$CC" -print-file-name="$2") $tree/libcuward.so"
 	export CUWARD_DIR=$BATS_TEST_TMPDIR/state LD_LIBRARY_PATH=$tree/sim CUWARD_LOG=off \
 		ASAN_OPTIONS=detect_leaks=0:exitcode=99 UBSAN_OPTIONS=halt_on_error=1:exitcode=99 \
 		TSAN_OPTIONS=exitcode=99:history_size=7:suppressions=$TOP/tests/model/tsan.supp CUWARD_SIM_DEVICES=2 \
 		CUWARD_SIM_CONTEXT_BYTES=16M CUWARD_SIM_KERNEL_NS=3000 CUWARD_SIM_HANDLES=immediate
 	CUWARD_MEMORY=0=900M,1=400M LD_PRELOAD=$preload "$tree/model/model" --child 3 --steps 10000 2>&1
-	CUWARD_MEMORY=0=900M,1=400M LD_PRELOAD=$preload "$tree/model/model" --child 4 --steps 20000 \
-		--threads 4 2>&1
+	for seed in 4 7; do
+		CUWARD_MEMORY=0=900M,1=400M LD_PRELOAD=$preload "$tree/model/model" --child $seed \
+			--steps 20000 --threads 4 2>&1
+	done
 	CUWARD_MEMORY=0=8M LD_PRELOAD=$preload "$tree/model/contend" 8 10000 tight 2>&1
+	CUWARD_MEMORY=0=24M LD_PRELOAD=$preload "$tree/model/contend" 4 2000 graphs 2>&1
+	CUWARD_MEMORY=0=900M CUWARD_SIM_REUSE=never LD_PRELOAD=$preload "$tree/model/dying" 3 100 2>&1
 	LD_PRELOAD=$preload "$tree/model/faults" "$tree/model/hooked" 2>&1
 }
 
