@@ -26,18 +26,43 @@ static void tell_integrated(struct ledger_device *device, CUdevice handle)
 	memcpy(device->name + length, mark, sizeof(mark));
 }
 
-static void describe_device(struct ledger_device *device, CUdevice handle)
+static bool is_known(const struct ledger_device *device)
 {
+	for (const struct ledger_device *other = guest.header->devices; other < device; other++)
+		if (memcmp(other->uuid, device->uuid, sizeof(device->uuid)) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Everything is kept by UUID. Where a driver has none, or the same for two devices, the place on the bus
+ * stands for it: it is the same in each process that sees the device.
+ */
+static void identify(struct ledger_device *device, CUdevice handle)
+{
+	static const uint8_t none[sizeof(device->uuid)];
 	CUuuid uuid = { { 0 } };
-	size_t total = 0;
 
 	if (!driver_has(CALL_cuDeviceGetUuid_v2) || real.cuDeviceGetUuid_v2(&uuid, handle) != CUDA_SUCCESS)
 		real.cuDeviceGetUuid(&uuid, handle);
 	memcpy(device->uuid, uuid.bytes, sizeof(device->uuid));
+	if (memcmp(device->uuid, none, sizeof(none)) != 0 && !is_known(device))
+		return;
+	memset(device->uuid, 0, sizeof(device->uuid));
+	memcpy(device->uuid, device->pci_bus_id, strnlen(device->pci_bus_id, sizeof(device->uuid) - 1));
+	if (!device->pci_bus_id[0] || is_known(device))
+		device->uuid[sizeof(device->uuid) - 1] = 1 + (device - guest.header->devices);
+}
+
+static void describe_device(struct ledger_device *device, CUdevice handle)
+{
+	size_t total = 0;
+
 	real.cuDeviceTotalMem_v2(&total, handle);
 	real.cuDeviceGetName(device->name, sizeof(device->name), handle);
 	tell_integrated(device, handle);
 	real.cuDeviceGetPCIBusId(device->pci_bus_id, sizeof(device->pci_bus_id), handle);
+	identify(device, handle);
 	device->total_bytes = total;
 	device->limit_bytes = BYTES_NONE;
 	device->job_limit_bytes = BYTES_NONE;
@@ -50,6 +75,7 @@ static void describe_device(struct ledger_device *device, CUdevice handle)
 
 static void find_devices(int count)
 {
+	guest.more_devices = count > SLOT_DEVICES;
 	if (count > SLOT_DEVICES)
 		count = SLOT_DEVICES;
 	for (int i = 0; i < count; i++) {

@@ -31,6 +31,15 @@ static void visible_devices(struct limit_device devices[SLOT_DEVICES])
 	}
 }
 
+/* What is said of all of them would not bind the last ones. */
+static bool too_many(const char *source)
+{
+	snprintf(guest.header->refusal, sizeof(guest.header->refusal),
+		"%s: more than %d GPUs are visible, and a limit cannot be kept on all of them", source,
+		SLOT_DEVICES);
+	return false;
+}
+
 /* What one setting says of each device. False: `refusal` says what is wrong with it. */
 static bool resolve(enum setting setting, uint64_t bytes[SLOT_DEVICES])
 {
@@ -47,6 +56,8 @@ static bool resolve(enum setting setting, uint64_t bytes[SLOT_DEVICES])
 		return false;
 	}
 	if (limit_unused(&limit, devices, guest.device_count, unused, sizeof(unused))) {
+		if (guest.more_devices)
+			return too_many(settings_variable(setting));
 		guest_find(FINDING_LIMIT_UNUSED);
 		log_line(LOG_WARN, "%s names a GPU that is not visible: %s", settings_variable(setting),
 			unused);
@@ -254,6 +265,10 @@ static bool others_can_be_seen(void)
 /* Without a slot nobody sees the others: then such a limit cannot be kept, and nothing may start. */
 static bool can_be_kept(void)
 {
+	const struct guest_device *last = &guest.devices[guest.device_count ? guest.device_count - 1 : 0];
+
+	if (guest.more_devices && (last->limit != BYTES_NONE || last->grouped))
+		return too_many(last->ledger->limit_source[0] ? last->ledger->limit_source : "a limit");
 	for (uint32_t i = 0; i < guest.device_count && !guest.slot; i++) {
 		const struct ledger_device *device = guest.devices[i].ledger;
 		bool of_job = device->job_limit_bytes != BYTES_NONE;

@@ -125,6 +125,7 @@ struct guest {
 	uint64_t window_peak; /* bytes held on all devices, at most since cuward_reset_peak() */
 	uint32_t key; /* of this process image in traces; threads add their number */
 	uint32_t device_count;
+	bool more_devices; /* than are looked after */
 	struct thread *threads;
 	struct ledger_header *header;
 	struct slot *slot;

@@ -222,6 +222,46 @@ blind() {
 	truth process.0.device.2.requested $((4 * MiB))
 }
 
+@test "GPUs without a UUID of their own are told apart" {
+	export CUWARD_MEMORY=1=4M
+	unset CUDA_VISIBLE_DEVICES
+	for odd in CUWARD_SIM_FAULT=cuDeviceGetUuid:*:999,cuDeviceGetUuid_v2:*:999 \
+		CUWARD_SIM_UUIDS=00000000000000000000000000000000,00000000000000000000000000000000 \
+		CUWARD_SIM_UUIDS=aaaaaaaabbbbccccddddeeeeeeeeeeee,aaaaaaaabbbbccccddddeeeeeeeeeeee \
+		CUWARD_SIM_FAULT=cuDeviceGetUuid:*:999,cuDeviceGetUuid_v2:*:999,cuDeviceGetPCIBusId:*:999; do
+		export CUWARD_SIM_DEVICES=2
+		guest 0 env "$odd" "$play" init device 0 alloc 64M device 1 refused 5M alloc 4M refused 1
+		ask '[.devices[] | [.used_bytes, .denied]]' "[[$((64 * MiB)),0],[$((4 * MiB)),2]]"
+		truth process.0.device.1.requested $((4 * MiB))
+	done
+	# In another order they are the same to a job's processes.
+	export CUWARD_SIM_DEVICES=4 CUWARD_SIM_FAULT=cuDeviceGetUuid:*:999,cuDeviceGetUuid_v2:*:999
+	export CUWARD_JOB=j CUWARD_JOB_MEMORY=8M CUWARD_MEMORY=none
+	CUDA_VISIBLE_DEVICES=2,3 LD_PRELOAD=$shim "$play" init device 0 alloc 6M say held sleep 60000 >said 3>&- &
+	for i in $(seq 100); do [ -s said ] && break; sleep 0.1; done
+	status=0
+	CUDA_VISIBLE_DEVICES=3,2 LD_PRELOAD=$shim "$play" init device 0 alloc 8M device 1 refused 3M alloc 2M || status=$?
+	kill -9 $!
+	[ "$status" -eq 0 ]
+	find state -name '*.ledger' -delete
+}
+
+@test "more GPUs than are looked after: a limit of all of them is refused, none is not" {
+	export CUWARD_SIM_DEVICES=40 CUWARD_SIM_MEMORY=1G
+	uuid() { printf 'GPU-51000000-0000-4000-8000-%012x' "$1"; }
+	for limit in 4M 50% "$(uuid 39)=4M" "$(uuid 1)=8M,$(uuid 32)=4M"; do
+		CUWARD_MEMORY=$limit guest 99 "$play" init
+		[[ "$output" == "cuward: CUWARD_MEMORY: more than 32 GPUs are visible"*"play: init: error 800" ]]
+	done
+	CUWARD_JOB=j CUWARD_JOB_MEMORY=4M guest 99 "$play" init
+	CUWARD_MEMORY=none guest 0 "$play" init device 39 alloc 5M device 1 alloc 5M
+	CUWARD_MEMORY=$(uuid 1)=4M guest 0 "$play" init device 1 refused 5M device 39 alloc 5M
+	# Of those that are seen it can be kept.
+	CUDA_VISIBLE_DEVICES=39,1 CUWARD_MEMORY=4M guest 0 "$play" init device 0 refused 5M device 1 refused 5M
+	truth process.0.device.39.requested 0
+	find state -name '*.ledger' -delete
+}
+
 @test "under run, too: limits of the command line mean what the program sees" {
 	export CUWARD_SIM_UUIDS=$uuids
 	run_on() { "$B/cuward" run -q --sim --report r.json "$@"; }
