@@ -5,7 +5,7 @@
 #
 # Neither may take longer than $patience seconds: 124 is the status then. Both leave NAME.out,
 # NAME.err and NAME.calls (the driver's log: pid tid symbol result caller) and set $status; warded
-# also leaves NAME.json (the report), NAME.trace and NAME.timeline.
+# also leaves NAME.json (the report), NAME.trace and NAME.timeline, in which each kernel has a name.
 
 client_setup() {
 	[ -e "$B/libcuward-lttng.so" ] || skip "built without LTTng"
@@ -54,8 +54,9 @@ warded() {
 	echo "warded: status $status"
 	tail -n 20 $name.err
 	# A trace without events is an error.
-	[ "$(jq '.processes | length' $name.json)" -eq 0 ] ||
-		timeout -k 10 $patience "$B/cuward" timeline --json $name.trace >$name.timeline
+	[ "$(jq '.processes | length' $name.json)" -gt 0 ] || return 0
+	timeout -k 10 $patience "$B/cuward" timeline --json $name.trace >$name.timeline
+	all_named $name
 }
 
 # What the program itself wrote to stderr, without cuward's lines and with addresses made alike.
@@ -116,7 +117,7 @@ calls_seen() { awk -v s=$2 '$3 == s' $1.calls | wc -l; }
 traced_errors='[.processes[].calls | to_entries[] |
 	select(.key | test("^cu(PointerGetAttributes?|StreamQuery|EventQuery)$") | not) | .value.errors] | add'
 
-# Each kernel that was launched has a name, not only a number.
+# Each kernel that was launched has a name, not only a number; so it is after every run.
 all_named() {
 	ask $1.timeline '[.kernels[] | select(.name == "" or (.name | startswith("kernel@"))) | .launches]' '[]'
 	ask $1.timeline '[[.kernels[].launches], [.processes[].launches] | add // 0] | .[0] == .[1]' true
@@ -131,7 +132,6 @@ whole() {
 	ask $1.json '[.processes[].coverage | .looked_up == .hooked + .passed_through]' '[true]'
 	ask $1.json '.run.trace | [.lost, .complete]' '[0,true]'
 	ask $1.timeline '.trace | [.lost_events, .damaged, .truncated_processes]' '[0,false,0]'
-	all_named $1
 	# The trace tells what the driver answered; a refusal is an event of its own.
 	ask $1.timeline '[.processes[] | [.ended, .complete, .errors + ([.devices[].denied] | add)]]' \
 		"[[\"exit\",true,$(jq "$traced_errors" $1.json)]]"
