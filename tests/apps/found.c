@@ -11,6 +11,7 @@
  *	crumbs slices      1000 copies of 64 bytes, or of 8 KiB
  *	pause pauses       nothing for 400 ms, or for 20 ms twenty times
  *	growth waves       memory that only grows, or is all freed now and then
+ *	flood              200 allocations and frees, each with 1000 kernels in between
  *	tables             some of everything, for the tables of a trace
  */
 #include <cuda.h>
@@ -129,6 +130,18 @@ static void growth(int wave)
 		MUST(cuMemFree(kept[--count]));
 }
 
+static void flood(void)
+{
+	CUdeviceptr pointer;
+
+	for (int i = 0; i < 200; i++) {
+		MUST(cuMemAlloc(&pointer, 4 * KiB));
+		for (int k = 0; k < 1000; k++)
+			launch(k % 2, NULL);
+		MUST(cuMemFree(pointer));
+	}
+}
+
 static void tables(void)
 {
 	CUdeviceptr other;
@@ -200,6 +213,8 @@ int main(int argc, char **argv)
 		growth(0);
 	else if (IS("waves"))
 		growth(20);
+	else if (IS("flood"))
+		flood();
 	else if (IS("tables"))
 		tables();
 	else if (!IS("leak") && !IS("tidy"))

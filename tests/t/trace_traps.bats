@@ -26,10 +26,10 @@ guest() {
 	local dir=$LTTNG_HOME/guest
 
 	mkdir -p "$dir/state"
-	install -m 755 "$BATS_FILE_TMPDIR/play" "$B/libcuward.so" "$B/libcuward-lttng.so" "$B/sim/libcuda.so.1" "$dir"
+	install -m 755 "${program:=$BATS_FILE_TMPDIR/play}" "$B/libcuward.so" "$B/libcuward-lttng.so" "$B/sim/libcuda.so.1" "$dir"
 	[ "$(id -u)" != 0 ] || chown -R 65534 "$dir"
 	as_daemon env LD_PRELOAD="$dir/libcuward.so" LD_LIBRARY_PATH="$dir" CUWARD_TRACE=1 CUWARD_DIR="$dir/state" \
-		"$dir/play" "$@"
+		"$dir/${program##*/}" "$@"
 }
 
 @test "the preload alone, no contexts: pid and start are there, no end is no error" {
@@ -51,6 +51,67 @@ guest() {
 	run -0 guest init device 0 alloc 1M free 0
 	run -3 timeline "$LTTNG_HOME/trace"
 	[ "$output" = "cuward: $LTTNG_HOME/trace: the folder is empty; no trace was written here" ]
+}
+
+@test "a home with the pid and the sockets of a daemon that is gone: events arrive all the same" {
+	mkdir -p "$tmp/dead/.lttng"
+	sh -c 'echo $$' >"$tmp/dead/.lttng/lttng-sessiond.pid"
+	python3 -c 'import socket, sys
+for name in sys.argv[2:]:
+    socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).bind(sys.argv[1] + "/.lttng/" + name)' \
+		"$tmp/dead" client-lttng-sessiond lttng-ust-sock-8 lttng-ust-sock-9
+	export LTTNG_HOME=$tmp/dead
+	traced "$BATS_FILE_TMPDIR/play" init device 0 alloc 1M alloc 2M free 0 free 1
+	run -0 timeline --json "$trace"
+	[ "$(jq -c '.processes[0].devices[0] | [.allocs, .frees, .peak_bytes]' <<<"$output")" = '[2,2,3145728]' ]
+	# One of all processes takes a daemon of its own.
+	run -0 "$B/cuward" trace start -o "$tmp/all" 3>&-
+	[[ $output == *"of a session daemon of its own"* ]]
+	"$B/cuward" run -q --sim -- "$BATS_FILE_TMPDIR/play" init device 0 alloc 4M free 0 3>&-
+	run -0 "$B/cuward" trace stop
+	run -0 timeline --json "$tmp/all"
+	[ "$(jq -c '[.processes[].devices[0] | [.allocs, .frees, .peak_bytes]]' <<<"$output")" = '[[1,1,4194304]]' ]
+}
+
+@test "a flood of launches that do not fit into their buffers: of the memory nothing is missing" {
+	daemon_start
+	as_daemon lttng -q create test --output="$LTTNG_HOME/trace"
+	as_daemon lttng -q enable-channel -u -s test --buffers-uid --num-subbuf 4 --subbuf-size 4k calls
+	as_daemon lttng -q enable-channel -u -s test --buffers-uid --num-subbuf 8 --subbuf-size 256k rest
+	as_daemon lttng -q enable-event -u -s test -c calls 'cuward:launch*,cuward:call'
+	as_daemon lttng -q enable-event -u -s test -c rest 'cuward:*' --exclude 'cuward:launch*,cuward:call'
+	as_daemon lttng -q start test
+	install -m 755 "$B/apps/found" "$BATS_FILE_TMPDIR/found"
+	program=$BATS_FILE_TMPDIR/found guest flood
+	daemon_stop_recording
+	run -1 timeline --json "$LTTNG_HOME/trace"
+	json=$(sed -n '/^{/,$p' <<<"$output")
+	[ "$(jq -c '.processes[0].devices[0] | [.allocs, .frees, .peak_bytes, .final_bytes]' <<<"$json")" = "[201,201,$((64 * 1024 + 4096)),0]" ]
+	# Each launch is there, or counted as lost. What was dropped at the very end is told by no later packet.
+	launched=$(jq '.processes[0].launches' <<<"$json") lost=$(jq .trace.lost_events <<<"$json")
+	echo "$launched launches, $lost events lost"
+	[ "$lost" -gt 1000 ]
+	[ "$launched" -lt 200000 ]
+	[ $((launched + lost)) -ge 100000 ]
+	[ "$(jq '[.trace.losses[] | select(.stream | test("/calls_") | not)]' <<<"$json")" = '[]' ]
+}
+
+@test "addresses that come back at once, in four threads, some refused: each free finds its allocation" {
+	CUWARD_SIM_REUSE=immediate "$B/cuward" run -q --sim -m 900K --trace="$trace" -- "$B/apps/threads" 4 3000 1048576 >"$tmp/said" 3>&-
+	refused=$(sed -n 's/^refused //p' "$tmp/said")
+	run -0 timeline --json "$trace"
+	[ "$(jq '.processes[0].devices[0].denied' <<<"$output")" -eq "$refused" ]
+	[ "$refused" -gt 0 ]
+	[ "$(jq -c '.processes[0].devices[0] | [.allocs == .frees, .final_bytes, .peak_bytes <= 921600]' <<<"$output")" = '[true,0,true]' ]
+	# Of every place: nothing is left of what it allocated, though addresses went from thread to thread.
+	run -0 "$B/cuward" stats --json "$trace"
+	[ "$(jq -c '[.memory[] | [.final_bytes, .final_count]] | unique' <<<"$output")" = '[[0,0]]' ]
+	# No allocation without a pointer, and none that was refused.
+	"$B/cuward" events "$trace" >"$tmp/events"
+	[ "$(grep -c 'cuward:alloc: .*pointer = 0x0,' "$tmp/events")" -eq 0 ]
+	[ "$(grep -c 'cuward:alloc: ' "$tmp/events")" -eq "$(jq '[.memory[].allocs] | add' <<<"$output")" ]
+	# Some address was told as allocated again before it was told as freed, or by another thread than freed it.
+	[ "$(sed -n 's/.*cuward:alloc: .*pointer = \(0x[0-9A-F]*\),.*/\1/p' "$tmp/events" | sort | uniq -d | wc -l)" -gt 10 ]
 }
 
 @test "buffers that are too small: what was dropped is counted, by stream" {
