@@ -1,10 +1,10 @@
 /*
  * group.c - processes and threads that share a limit, as fast as they can:
  *
- *	group PROCESSES THREADS GRANTS BYTES [HOLD]
+ *	group PROCESSES THREADS GRANTS BYTES [HOLD [US]]
  *
  * Each thread allocates BYTES, holds up to HOLD (default 4) of them and frees at random, until all of
- * them together were granted GRANTS. Prints `granted N refused M milliseconds T`. Status 1 if a call
+ * them together were granted GRANTS; US is how long it sleeps between two calls. Prints `granted N refused M milliseconds T`. Status 1 if a call
  * answered anything but success or out of memory.
  */
 #include <cuda.h>
@@ -27,7 +27,7 @@ static struct shared {
 } *shared;
 
 static size_t bytes;
-static unsigned hold = 4;
+static unsigned hold = 4, pause_us;
 static CUcontext context;
 
 static unsigned next(uint64_t *state)
@@ -64,6 +64,8 @@ static void *work(void *number)
 		}
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			check(result);
+		if (pause_us)
+			usleep(pause_us);
 	}
 	while (count)
 		check(cuMemFree_v2(held[--count]));
@@ -107,6 +109,7 @@ int main(int argc, char **argv)
 	shared->wanted = atol(argv[3]);
 	bytes = strtoull(argv[4], NULL, 0);
 	hold = argc > 5 ? (unsigned)atoi(argv[5]) : hold;
+	pause_us = argc > 6 ? (unsigned)atoi(argv[6]) : 0;
 	for (int i = 0; i < processes; i++) {
 		if (fork() == 0) {
 			alarm(120);

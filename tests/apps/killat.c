@@ -1,13 +1,19 @@
 /* flags: -Wl,-z,now */
 /*
- * killat.c - a process that is killed at one point after the other of what it does under a limit of a job,
- * and a peer that goes on: `killat POINTS LIMIT`, under the preload. `killat guest LIMIT` is who is killed.
+ * killat.c - a process that is killed at one point after the other of what it does under a limit of several,
+ * and a peer that goes on: `killat POINTS LIMIT [OTHERS [UID GROUP FOLDER]]`, under the preload. `killat guest
+ * LIMIT` is who is killed; with UID it is another user's, in that group, FOLDER its CUWARD_DIR. OTHERS are bytes that
+ * other processes may hold meanwhile, which come and go all the time.
+ *
+ * `killat stop POINTS LIMIT`: at each point it is not killed but stands still for 100 ms, as if something more important ran,
+ * and goes on; nobody hangs meanwhile, and it gets what it should.
  *
  * The guest is stepped through an allocation, a refusal and a free, instruction by instruction; POINTS of
  * them, evenly spread, are where it dies. For each the peer's next call is timed, again where it
  * took long, as a busy machine may be late on its own; and it must get all memory again. Prints the worst.
  */
 #include <cuda.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,8 +27,13 @@
 #define TRIES 5
 #define NEXT_MS 10
 #define ALL_MS 1000
+#define STOP_MS 100
+#define HANG_MS 5000 /* who asks and lives is waited for a second; a busy machine may add to that */
 
-static size_t limit;
+static size_t limit, others;
+static uid_t uid;
+static gid_t gid;
+static const char *folder;
 
 static double now_ms(void)
 {
@@ -70,6 +81,8 @@ static pid_t start_guest(void)
 
 	snprintf(text, sizeof(text), "%zu", limit);
 	if (pid == 0) {
+		if (uid && (setenv("CUWARD_DIR", folder, 1) || setgroups(1, &gid) || setgid(uid) || setuid(uid)))
+			_exit(9);
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		execl("/proc/self/exe", "killat", "guest", text, NULL);
 		_exit(9);
@@ -114,7 +127,7 @@ static void look(double *next_ms, double *all_ms)
 		cuMemFree(pointer);
 	else if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		fail("an odd answer");
-	while (cuMemAlloc(&all, limit) != CUDA_SUCCESS && now_ms() - began < 2000)
+	while (cuMemAlloc(&all, limit - others) != CUDA_SUCCESS && now_ms() - began < 2000)
 		usleep(200);
 	*all_ms = now_ms() - began;
 	if (*all_ms < 2000)
@@ -137,15 +150,74 @@ static void kill_at(long steps, double *next_ms, double *all_ms)
 	}
 }
 
+/* So long it stands still at that point; the peer's longest call meanwhile. */
+static double stop_at(long steps)
+{
+	pid_t pid = start_guest();
+	double worst = 0, began;
+	int status;
+
+	step(pid, steps);
+	for (double end = now_ms() + STOP_MS; now_ms() < end; usleep(1000)) {
+		CUdeviceptr pointer;
+		CUresult result;
+
+		began = now_ms();
+		result = cuMemAlloc(&pointer, limit / 4);
+		worst = now_ms() - began > worst ? now_ms() - began : worst;
+		if (result == CUDA_SUCCESS)
+			cuMemFree(pointer);
+		else if (result != CUDA_ERROR_OUT_OF_MEMORY)
+			fail("an odd answer");
+	}
+	do
+		ptrace(PTRACE_CONT, pid, NULL, NULL);
+	while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		fail("who stood still did not get what it should");
+	return worst;
+}
+
+static int stop(long points)
+{
+	double worst = 0;
+	long whole;
+	pid_t pid;
+
+	open_device();
+	pid = start_guest();
+	whole = step(pid, 10000000);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	for (long i = 0; i < points; i++) {
+		double took = stop_at(whole * (2 * i + 1) / (2 * points));
+
+		if (took > NEXT_MS)
+			printf("point %ld: a call of %.3f ms\n", i, took);
+		worst = took > worst ? took : worst;
+	}
+	printf("%ld points of %ld instructions: a call took at most %.3f ms\n", points, whole, worst);
+	return worst > HANG_MS;
+}
+
 int main(int argc, char **argv)
 {
 	double worst_next = 0, worst_all = 0;
 	long points, whole;
 	pid_t pid;
 
-	limit = argc == 3 ? strtoull(argv[2], NULL, 0) : 0;
+	limit = argc >= 3 ? strtoull(argv[2], NULL, 0) : 0;
+	others = argc > 3 ? strtoull(argv[3], NULL, 0) : 0;
+	uid = argc > 6 ? (uid_t)atoi(argv[4]) : 0;
+	gid = argc > 6 ? (gid_t)atoi(argv[5]) : 0;
+	folder = argc > 6 ? argv[6] : NULL;
 	if (limit && strcmp(argv[1], "guest") == 0)
 		return guest();
+	if (limit && strcmp(argv[1], "stop") == 0 && argc == 4) {
+		limit = strtoull(argv[3], NULL, 0);
+		alarm(300);
+		return stop(atol(argv[2]));
+	}
 	points = limit ? atol(argv[1]) : 0;
 	if (points < 1)
 		return 2;

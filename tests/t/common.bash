@@ -9,7 +9,7 @@ common_setup() {
 	public=$(mktemp -d)
 	chmod 755 "$public"
 	mkdir "$public/bin" "$public/etc"
-	cp "$shim" "$play" "$cuward" "$apps/group" "$apps/filtered" "$public/bin"
+	cp "$shim" "$play" "$cuward" "$apps/group" "$apps/killat" "$apps/filtered" "$public/bin"
 	cp -r "$B/sim" "$public/bin/sim"
 	for file in passwd group nsswitch.conf ld.so.cache localtime alternatives; do
 		[ ! -e "/etc/$file" ] || cp -a "/etc/$file" "$public/etc"

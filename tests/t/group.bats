@@ -162,6 +162,23 @@ in_job() {
 	find state -name '*.ledger' -delete
 }
 
+@test "the same while peers allocate and free all the time" {
+	export CUWARD_JOB_MEMORY=8M CUWARD_JOB=j
+	LD_PRELOAD=$shim "$apps/group" 2 2 100000000 $((512 << 10)) 1 500 >/dev/null 3>&- &
+	job=$!
+	LD_PRELOAD=$shim timeout 120 "$apps/killat" 20 $((8 << 20)) $((2 << 20))
+	kill -STOP $job
+	kill -9 $(pgrep -P $job) $job
+	[ "$("$B/sim/truth" truth device.0.requested_high)" -le $((8 << 20)) ]
+	find state -name '*.ledger' -delete
+}
+
+@test "standing still at twenty points of a call: nobody hangs, nothing is passed" {
+	CUWARD_JOB_MEMORY=8M CUWARD_JOB=j LD_PRELOAD=$shim timeout 200 "$apps/killat" stop 20 $((8 << 20))
+	[ "$("$B/sim/truth" truth device.0.requested_high)" -le $((8 << 20)) ]
+	find state -name '*.ledger' -delete
+}
+
 @test "waiting: until another process gives back" {
 	export CUWARD_JOB_MEMORY=8M
 	in_job "$play" init device 0 alloc 6M say held sleep 1500 freeall say freed sleep 60000
