@@ -21,7 +21,8 @@
 #include "proc_state.h"
 #include "state.h"
 
-#define PLACES_MAX 4096u
+#define PLACES_MAX 65536u
+#define USERS_MAX 1024u
 
 /* ---- the folder ---- */
 
@@ -166,6 +167,33 @@ static void look_at_hidden(int folder, const char *name)
 		unlinkat(folder, name, 0);
 }
 
+/* How many places of each user were looked at: nobody can hide the others behind his. */
+static struct {
+	struct {
+		uint32_t uid, waiting, admitted;
+	} all[USERS_MAX];
+	unsigned count;
+} users;
+
+static bool has_too_many(int folder, const char *name, bool admitted)
+{
+	struct stat info;
+	unsigned i = 0;
+
+	if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+		return true;
+	while (i < users.count && users.all[i].uid != info.st_uid)
+		i++;
+	if (i == USERS_MAX)
+		return true;
+	if (i == users.count) {
+		users.all[users.count].uid = info.st_uid;
+		users.all[users.count].waiting = users.all[users.count].admitted = 0;
+		users.count++;
+	}
+	return ++*(admitted ? &users.all[i].admitted : &users.all[i].waiting) > QUEUE_OF_USER;
+}
+
 /* True: there is such a place now. */
 static bool look_at(struct queue_place *place, int folder, const char *name)
 {
@@ -177,7 +205,8 @@ static bool look_at(struct queue_place *place, int folder, const char *name)
 		look_at_hidden(folder, name);
 		return false;
 	}
-	if ((!admitted && !has_end(name, ".wait")) || strlen(name) >= sizeof(place->name))
+	if ((!admitted && !has_end(name, ".wait")) || strlen(name) >= sizeof(place->name) ||
+		has_too_many(folder, name, admitted))
 		return false;
 	fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
@@ -214,6 +243,7 @@ bool queue_look(struct queue *queue, char *why, size_t why_bytes)
 		snprintf(why, why_bytes, "%s: %s", queue->folder, strerror(errno));
 		return false;
 	}
+	users.count = 0;
 	while (queue->count < PLACES_MAX && (entry = readdir(folder))) {
 		queue->places = need_room(queue->places, queue->count, &capacity, sizeof(*queue->places));
 		if (!look_at(&queue->places[queue->count], dirfd(folder), entry->d_name))
@@ -255,6 +285,16 @@ static bool write_all(int fd, const char *text)
 	return write(fd, text, length) == (ssize_t)length;
 }
 
+/* Who is let in waited before. */
+static bool has_as_many_as_he_may(const struct queue *queue, const struct queue_place *place)
+{
+	unsigned ours = 0;
+
+	for (size_t i = 0; !place->admitted && i < queue->waiting; i++)
+		ours += queue->places[i].uid == geteuid();
+	return ours >= QUEUE_OF_USER;
+}
+
 /* Under a name that nobody looks at, until it is locked and complete. */
 int queue_take(const struct queue *queue, struct queue_place *place, char *why, size_t why_bytes)
 {
@@ -264,6 +304,12 @@ int queue_take(const struct queue *queue, struct queue_place *place, char *why, 
 	bool fine;
 	int fd;
 
+	if (has_as_many_as_he_may(queue, place)) {
+		snprintf(why, why_bytes, "%s holds %u places of yours, as many as one user may have",
+			queue->folder, QUEUE_OF_USER);
+		free(text);
+		return -1;
+	}
 	if (getrandom(&random, sizeof(random), 0) < 0)
 		random = (uint32_t)getpid();
 	snprintf(place->name, sizeof(place->name), "%u-%d-%08x.%s", geteuid(), getpid(), random,

@@ -29,6 +29,9 @@
 
 #define QUEUE_FILE_BYTES 8192
 
+/* Places of one user that count; who has so many gets no more. */
+#define QUEUE_OF_USER 256u
+
 /* What is asked for on one GPU, or promised. */
 struct queue_ask {
 	uint8_t uuid[16];
@@ -88,5 +91,27 @@ void queue_uuid_text(char text[48], const uint8_t uuid[16]);
  */
 int queue_take(const struct queue *queue, struct queue_place *place, char *why, size_t why_bytes);
 void queue_leave(const struct queue *queue, const struct queue_place *place, int fd);
+
+/* ---- who waits though he could go (queue_lazy.c) ---- */
+
+struct queue_lazy {
+	char name[64];
+	uint64_t since_ns;
+};
+
+struct queue_lazies {
+	struct queue_lazy *all;
+	size_t count;
+};
+
+/* Is there room for him now, as far as one can tell? */
+typedef bool queue_could_go(const void *of, const struct queue_place *place);
+
+/* Now and then, so that it is known since when. */
+void queue_note_lazy(struct queue_lazies *lazies, const struct queue *queue, queue_could_go *could_go,
+	const void *of);
+/* For so long that nobody waits for him any more. */
+bool queue_is_lazy(const struct queue_lazies *lazies, const struct queue_place *place);
+void queue_forget_lazy(struct queue_lazies *lazies);
 
 #endif

@@ -22,6 +22,7 @@
 #include "ledger_read.h"
 #include "limit.h"
 #include "room.h"
+#include "slots_read.h"
 
 #define FIRST_LOOK_NS 20000000ull
 #define LAST_LOOK_NS 1000000000ull /* memory comes free without a sign */
@@ -33,7 +34,8 @@ struct waiting {
 	struct room rooms[SLOT_DEVICES];
 	struct queue_place ticket;
 	int ticket_fd, notify;
-	uint64_t began_ns, look_ns;
+	uint64_t began_ns, look_ns, looked_ns;
+	struct queue_lazies lazies;
 	size_t place, said; /* 1 is the first */
 	bool terminal, line; /* a line stands there that will be overwritten */
 	bool waited;
@@ -136,8 +138,8 @@ static const struct room *room_of(const struct waiting *w, const uint8_t uuid[16
 
 static bool is_before_us(const struct waiting *w, const struct queue_place *place)
 {
-	return !place->stopped && strcmp(place->name, w->ticket.name) != 0 &&
-		queue_order(place, &w->ticket) < 0;
+	return !place->stopped && !queue_is_lazy(&w->lazies, place) &&
+		strcmp(place->name, w->ticket.name) != 0 && queue_order(place, &w->ticket) < 0;
 }
 
 /* Was it promised to a run that we are part of? Those who wait for that one's end come after us. */
@@ -156,16 +158,26 @@ static bool is_promised(const struct waiting *w, const uint8_t uuid[16])
 	return false;
 }
 
-/* Does somebody before us want this GPU? */
+/* Does somebody before us want this GPU? With room for all of them and for us we are in nobody's way. */
 static bool is_wanted(const struct waiting *w, const uint8_t uuid[16])
 {
+	const struct queue_ask *ask = queue_asks_for(&w->ticket, uuid);
+	const struct room *room = room_of(w, uuid);
+	uint64_t bytes = ask ? ask->bytes : 0;
+	bool wanted = false;
+
 	if (is_promised(w, uuid))
 		return false;
-	for (size_t i = 0; i < w->view.queue.waiting; i++)
-		if (is_before_us(w, &w->view.queue.places[i]) &&
-			queue_asks_for(&w->view.queue.places[i], uuid))
-			return true;
-	return false;
+	for (size_t i = 0; i < w->view.queue.waiting; i++) {
+		const struct queue_place *place = &w->view.queue.places[i];
+
+		ask = queue_asks_for(place, uuid);
+		if (!ask || !is_before_us(w, place))
+			continue;
+		wanted = true;
+		bytes = slots_add(bytes, ask->bytes);
+	}
+	return wanted && (!room || bytes > room->room_bytes);
 }
 
 static void find_place(struct waiting *w)
@@ -190,6 +202,16 @@ static bool fits(const struct waiting *w, const struct queue_ask *ask)
 	const struct room *room = room_of(w, ask->uuid);
 
 	return room && ask->bytes <= room->room_bytes;
+}
+
+/* Is there room for him, as far as we can tell? */
+static bool could_go(const void *of, const struct queue_place *place)
+{
+	unsigned good = 0;
+
+	for (unsigned i = 0; i < place->count; i++)
+		good += fits(of, &place->asks[i]);
+	return good && (place->any || good == place->count);
 }
 
 /* The GPUs to promise: of any the one with most room, else all. False: not now. */
@@ -336,10 +358,8 @@ static bool promise(struct waiting *w, bool surely, char *why, size_t why_bytes)
 	held->queue = w->view.queue;
 	held->queue.places = NULL;
 	held->fd = queue_take(&held->queue, &held->place, why, why_bytes);
-	if (held->fd < 0)
-		return false;
-	if (surely)
-		return true;
+	if (held->fd < 0 || surely)
+		return held->fd >= 0;
 	fine = look(w, held->place.name, why, why_bytes);
 	for (unsigned i = 0; i < held->place.count && fine; i++)
 		fine = fits(w, &held->place.asks[i]) && !is_wanted(w, held->place.asks[i].uuid);
@@ -366,12 +386,14 @@ static int try(struct waiting *w, char *why, size_t why_bytes)
 		return -1;
 	find_place(w);
 	say_broken(w);
-	if (!is_turn(w))
+	if (!is_turn(w) && clock_ns() - w->looked_ns < BEHIND_NS)
 		return 0;
 	/* What NVML tells changes; sizes and names do not. */
 	gpus_ask_used(w->view.facts, w->view.count);
 	if (!look(w, NULL, why, why_bytes))
 		return -1;
+	w->looked_ns = clock_ns();
+	queue_note_lazy(&w->lazies, &w->view.queue, could_go, w);
 	w->run->promise.place = w->ticket;
 	w->run->promise.place.any = false;
 	if (!choose(w, &w->run->promise.place))
@@ -476,6 +498,7 @@ static int wait_in_queue(struct waiting *w)
 	w->ticket_fd = queue_take(&w->view.queue, &w->ticket, why, sizeof(why));
 	status = w->ticket_fd < 0 ? run_fail("--wait: %s", why) : wait_for_turn(w);
 	queue_leave(&w->view.queue, &w->ticket, w->ticket_fd);
+	queue_forget_lazy(&w->lazies);
 	clear_line(w);
 	if (w->notify >= 0)
 		close(w->notify);
@@ -551,6 +574,7 @@ int run_queue_enter(struct run *run)
 	for (unsigned i = 0; i < SLOT_DEVICES; i++)
 		w.view.asked[i] = BYTES_NONE;
 	w.ticket.any = run->gpu_auto;
+	w.ticket.since_ns = INT64_MAX / 2; /* until its file tells */
 	w.ticket.pid = (uint32_t)getpid();
 	w.ticket.pid_ns = ledger_own_pid_ns();
 	w.ticket.priority = atoi(run->values[SETTING_priority].text);

@@ -204,6 +204,58 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 	[ "$(tr '\n' ' ' <order)" = "next stopped " ]
 }
 
+@test "who is small passes only where there is room for all before him, and who could go and does not is passed" {
+	full 10G
+	waits big
+	big=$pid
+	# 5.7 GiB are free, but the first one waits for them.
+	run "$cuward" run -q --sim --wait=1.5s -m 1G -- true
+	[ "$status" -eq 75 ]
+	kill $big
+	ends $big 143
+	touch end
+	ends $holder 0
+	# Places that are held, and nothing more: one for little, one for all.
+	cat >hold <<-'P'
+		import fcntl, os, struct, sys, time
+		files = []
+		for i in range(int(sys.argv[1])):
+		    name = "state/queue/0-1-%08x.wait" % i
+		    files.append(open(name, "w+b"))
+		    fcntl.fcntl(files[-1], 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 1, 0))
+		    files[-1].write(sys.argv[2].encode())
+		    files[-1].flush()
+		print("held", flush=True)
+		time.sleep(600)
+	P
+	place='{"pid":1,"pid_ns":1,"priority":20,"job":"j","command":"c","any":false,"gpus":[{"uuid":"'$first'","bytes":BYTES}]}'
+	python3 hold 1 "${place/BYTES/1024}" >little 3>&- &
+	started+=($!)
+	little=$!
+	soon grep -q held little
+	"$cuward" run -q --sim --wait=60s -m 15G -- "$play" init device 0 alloc 15G
+	kill $little
+	python3 hold 1 "${place/BYTES/$((16 << 30))}" >all 3>&- &
+	started+=($!)
+	all=$!
+	soon grep -q held all
+	run "$cuward" run -q --sim --wait=4s -m 15G -- true
+	[ "$status" -eq 75 ]
+	"$cuward" run -q --sim --wait=60s -m 15G -- "$play" init device 0 alloc 15G
+	kill $all
+	# Of one user so many places count, and he gets no more.
+	python3 hold 300 "${place/BYTES/1}" >many 3>&- &
+	started+=($!)
+	many=$!
+	soon grep -q held many
+	waiting 256
+	run "$cuward" run -q --sim --wait=60s -m 1G -- true
+	[ "$status" -eq 125 ]
+	[[ "$output" == *"state/queue holds 256 places of yours, as many as one user may have" ]]
+	kill $many
+	rm -f state/queue/*
+}
+
 @test "auto: the GPU with most room, by its UUID; and another one each" {
 	export CUWARD_SIM_DEVICES=2
 	run_in_background -q --wait -g auto -m 10G -- sh -c 'echo $CUDA_VISIBLE_DEVICES >one; while [ -e one ] && [ ! -e end ]; do sleep 0.05; done'
