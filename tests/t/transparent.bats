@@ -15,7 +15,7 @@ setup_file() {
 	done
 	$CC -O1 -D_GNU_SOURCE -DGLIBC="\"$version\"" -o "$built/linked" -x c - -x none \
 		"$built/asker-O0.so" -ldl <<<'void ask_all(const char *); int main(void) { ask_all("linked"); return 0; }'
-	for name in overrider shadow; do
+	for name in overrider shadow hoard; do
 		$CC -O0 -fPIC -shared -D_GNU_SOURCE -DGLIBC="\"$version\"" -o "$built/$name.so" \
 			"$TOP/tests/apps/plugins/$name.c" -ldl
 	done
@@ -97,6 +97,7 @@ lttngs=(libc-wrapper pthread-wrapper dl fork fd cyg-profile cyg-profile-fast)
 }
 
 @test "with others that override dlsym or shadow libc" {
+	everybody "$built/hoard.so"
 	everybody "$built/shadow.so"
 	# It is a C wrapper, so it changes answers; with us behind or before it they are its own.
 	asks 200 "$built/overrider.so" "$built/linked"
@@ -171,7 +172,7 @@ driven() {
 	local library
 	export LTTNG_HOME=$PWD LTTNG_UST_REGISTER_TIMEOUT=0
 	local others=("$(preload libjemalloc.so.2)" "$(preload libtcmalloc_minimal.so.4)" "$built/shadow.so"
-		"$built/overrider.so")
+		"$built/overrider.so" "$built/hoard.so")
 	[ ! -e "$B/libcuward-lttng.so" ] || for library in "${lttngs[@]}"; do
 		others+=("$(preload liblttng-ust-$library.so.1)")
 	done
