@@ -220,6 +220,14 @@ COPY(cuMemcpy3DBatchAsync_v2, NOT_KNOWN,
 	batch_volume(opList, numOps), traced_stream(hStream, false))
 COPY(cuMemcpy3DBatchAsync_v2_ptsz, NOT_KNOWN,
 	batch_volume(opList, numOps), traced_stream(hStream, true))
+#ifdef PARAMS_cuMemcpy3DWithAttributesAsync
+COPY(cuMemcpy3DWithAttributesAsync, NOT_KNOWN,
+	batch_volume(op, 1), traced_stream(hStream, false))
+COPY(cuMemcpy3DWithAttributesAsync_ptsz, NOT_KNOWN,
+	batch_volume(op, 1), traced_stream(hStream, true))
+COPY(cuMemcpyWithAttributesAsync, anywhere(dst, src), size, traced_stream(hStream, false))
+COPY(cuMemcpyWithAttributesAsync_ptsz, anywhere(dst, src), size, traced_stream(hStream, true))
+#endif
 COPY(cuMemcpy3DPeer, ON_DEVICE(DIRECTION_PEER),
 	area(pCopy->WidthInBytes, pCopy->Height, pCopy->Depth), traced_stream(NULL, false))
 COPY(cuMemcpy3DPeerAsync, ON_DEVICE(DIRECTION_PEER),

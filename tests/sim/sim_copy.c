@@ -191,6 +191,19 @@ CUresult sim_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t 
 	return batch(dsts, srcs, sizes, count, NULL, hStream);
 }
 
+#ifdef PARAMS_cuMemcpyWithAttributesAsync
+CUresult sim_cuMemcpyWithAttributesAsync PARAMS_cuMemcpyWithAttributesAsync
+{
+	(void)attr;
+	return batch(&dst, &src, &size, 1, NULL, hStream);
+}
+
+CUresult sim_cuMemcpy3DWithAttributesAsync PARAMS_cuMemcpy3DWithAttributesAsync
+{
+	return sim_cuMemcpy3DBatchAsync_v2(1, op, flags, hStream);
+}
+#endif
+
 /* ---- one line of an array ---- */
 
 static bool array_at(CUarray handle, size_t offset, size_t bytes, CUdeviceptr *address)
