@@ -24,6 +24,14 @@ model() {
 	grep -q '^6 seeds, .*: 0 failed, 0 missing$' model.out
 }
 
+@test "and for seeds of four threads that once differed" {
+	local seed
+	for seed in 1006 2008 2014 3007 3012 3038 3050; do
+		model --seeds 1 --from $seed --steps 30000 --threads 4
+		grep -q '^1 seeds, .*: 0 failed, 0 missing$' model.out
+	done
+}
+
 @test "a wrong ledger is seen, and shown by few steps" {
 	# Frees of pinned memory that the driver does and the ledger does not see.
 	run env LD_PRELOAD="$shim" CUWARD_MODEL_SPOIL=1 timeout 600 "$B/model/model" --seeds 1 --steps 2000
