@@ -344,6 +344,7 @@ static void feed_untimed(struct model *model, const struct event *event)
 	const struct event_untimed *e = &event->untimed;
 	struct model_process *process = process_of(model, event, key_in(event, e->process));
 
+	process->wants_gpu = true;
 	if (model_in_range(model, event->time_ns) && e->reason < UNTIMED_COUNT)
 		process->untimed[e->reason]++;
 }

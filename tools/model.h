@@ -171,7 +171,9 @@ struct model_process {
 	char *lost_why;
 	bool unrecorded;          /* none of its events is there: what it did is unknown, not 0 */
 	bool hidden;              /* by a filter */
-	struct model_pending *pending; /* launches and copies that wait for their GPU time */
+	struct model_pending *pending; /* launches and copies that wait for their GPU time ... */
+	struct model_pending *pending_old; /* ... for long */
+	bool wants_gpu;                /* times on the GPU are told of it */
 };
 
 /* A GPU of a host, whoever uses it. */

@@ -29,6 +29,25 @@ void model_add_pending(struct model_process *process)
 	process->pending = need_zeroed(PENDING_COUNT, sizeof(*process->pending));
 }
 
+void model_keep_pending(struct model_process *process, const struct model_pending *old)
+{
+	if (!process->pending_old)
+		process->pending_old = need_zeroed(PENDING_OLD_COUNT, sizeof(*process->pending_old));
+	process->pending_old[old->correlation % PENDING_OLD_COUNT] = *old;
+}
+
+/* What waits under that number; NULL: nothing. */
+static struct model_pending *find_pending(const struct model_process *process, uint32_t correlation)
+{
+	struct model_pending *pending = NULL;
+
+	if (process->pending)
+		pending = &process->pending[correlation % PENDING_COUNT];
+	if (pending && pending->correlation != correlation && process->pending_old)
+		pending = &process->pending_old[correlation % PENDING_OLD_COUNT];
+	return pending && pending->lane && pending->correlation == correlation ? pending : NULL;
+}
+
 static void count_timed_launch(struct model_function *function,
 	const struct model_pending *pending, const struct span *span)
 {
@@ -82,12 +101,11 @@ static void observe_work(const struct model *model, const struct model_process *
 void model_time_gpu(struct model *model, struct model_process *process, const struct event *event)
 {
 	const struct event_gpu *e = &event->gpu;
-	struct model_pending *pending =
-		process->pending ? &process->pending[e->correlation % PENDING_COUNT] : NULL;
+	struct model_pending *pending = find_pending(process, e->correlation);
 	struct span span = { e->begin_ns, e->end_ns };
 
-	if (!pending || !pending->lane || pending->correlation != e->correlation ||
-		e->end_ns < e->begin_ns ||
+	process->wants_gpu = true;
+	if (!pending || e->end_ns < e->begin_ns ||
 		e->end_ns > sum_saturated(event->time_ns, CLOCK_ERROR_MAX_NS)) {
 		process->gpu_unmatched++;
 		return;

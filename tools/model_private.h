@@ -85,18 +85,28 @@ struct model_pending {
 	uint64_t time_ns; /* the end of its call */
 };
 
-/* Launches and copies wait for their GPU time; an old one makes room for a new one. */
+/*
+ * Launches and copies wait for their GPU time; an old one makes room for a new one. Where times are told,
+ * it goes into a larger table, as work may have much before it.
+ */
 #define PENDING_COUNT 8192
+#define PENDING_OLD_COUNT 131072
 
 void model_add_pending(struct model_process *process);
+void model_keep_pending(struct model_process *process, const struct model_pending *old);
 
 /* Where a launch or copy that may get a time on the GPU later is to be noted. */
 static inline struct model_pending *model_wait_for_gpu(struct model_process *process,
 	uint32_t correlation)
 {
+	struct model_pending *pending;
+
 	if (!process->pending)
 		model_add_pending(process);
-	return &process->pending[correlation % PENDING_COUNT];
+	pending = &process->pending[correlation % PENDING_COUNT];
+	if (process->wants_gpu && pending->lane)
+		model_keep_pending(process, pending);
+	return pending;
 }
 
 /* A gpu event: join it with its launch or copy. */

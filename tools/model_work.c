@@ -530,7 +530,8 @@ void model_settle_process(struct model_process *process)
 		spans_finish(&process->devices[i].gpu);
 	}
 	free(process->pending);
-	process->pending = NULL;
+	free(process->pending_old);
+	process->pending = process->pending_old = NULL;
 }
 
 void model_finish_process(const struct model *model, struct model_process *process)
@@ -587,6 +588,7 @@ void model_free_process(struct model_process *process)
 	free(process->calls);
 	free(process->call_names);
 	free(process->pending);
+	free(process->pending_old);
 	free(process->command);
 	free(process->job);
 	free(process->labels);

@@ -92,7 +92,7 @@ passed_on() {
 }
 
 # What libcuward.so asks the driver on its own account.
-own_queries='^(cuCtxGetCurrent|cuCtxGetDevice|cuDevice[A-Za-z]*|cuDriverGetVersion|cuMemGetInfo|cuPointerGetAttribute)(_v[0-9])? '
+own_queries='^(cuCtxGetCurrent|cuCtxGetDevice|cuDevice[A-Za-z]*|cuDriverGetVersion|cuMemGetInfo|cuPointerGetAttribute|cuGraphGetNodes|cuGraphNodeGetType)(_v[0-9])? '
 
 # went_through WARDED: each call went through cuward, and the driver saw those that were not
 # refused, own queries of cuward apart.

@@ -87,6 +87,21 @@ static void test_hosts_and_sources_are_apart(void **state)
 	assert_string_not_equal(model->processes[0]->host, model->processes[1]->host);
 }
 
+static void test_work_behind_much_other_work(void **state)
+{
+	(void)state;
+	define(10, 1, 2, 100, 5);
+	FEED(11, launch, .thread = 1, .correlation = 1);
+	FEED(12, gpu, .process = 1, .correlation = 1, .begin_ns = 11, .end_ns = 12);
+	for (uint32_t i = 2; i <= 40001; i++)
+		FEED(20 + i, launch, .thread = 1, .correlation = i);
+	for (uint32_t i = 2; i <= 40001; i++)
+		FEED(50000 + i, gpu, .process = 1, .correlation = i, .begin_ns = 50000 + i, .end_ns = 50001 + i);
+	model_finish(model);
+	assert_int_equal(model->processes[0]->gpu_timed, 40001);
+	assert_int_equal(model->processes[0]->gpu_unmatched, 0);
+}
+
 static void test_end_is_told_later(void **state)
 {
 	(void)state;
@@ -310,6 +325,7 @@ int main(void)
 		TEST(test_same_process_twice_is_one),
 		TEST(test_hosts_and_sources_are_apart),
 		TEST(test_end_is_told_later),
+		TEST(test_work_behind_much_other_work),
 		TEST(test_key_given_to_another),
 		TEST(test_undefined_is_named_later),
 		TEST(test_calls_begin_before_their_event),
