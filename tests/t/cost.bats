@@ -125,7 +125,8 @@ alive() {
 	jq -e '(.date | test("^20..-..-..T..:..Z$")) and (.commit | test("^[0-9a-f]{10}(-changed)?$|^unknown")) and
 		(.compiler | length > 5) and (.cpu | length > 2) and (.kernel | length > 2)' history >said
 	# What is kept of the project's own runs can be read, too.
-	! [ -e "$TOP/docs/bench.jsonl" ] || jq -e '.rows.launch.added and .rows.pair_0.added and .commit' "$TOP/docs/bench.jsonl" >said
+	jq -s -e 'length >= 4 and all(.[]; .rows.launch.added and .rows.pair_0.added and .commit and .schema == 1)' \
+		"$TOP/docs/bench.jsonl" >said
 }
 
 # ledger LIVE: bytes that its blocks take with so many live allocations.
