@@ -164,10 +164,19 @@ static size_t spans_find(const struct spans *spans, uint64_t time_ns)
 	return low;
 }
 
+/* So many hold intervals just now. Thousands of streams together must not need much more than a few. */
+static size_t holders;
+
+static size_t held_max(void)
+{
+	return holders <= 128 ? SPANS_HELD : holders <= 1024 ? SPANS_HELD / 8 : SPANS_HELD / 64;
+}
+
 static void spans_insert(struct spans *spans, size_t at, struct span span)
 {
-	if (spans->count == SPANS_HELD) {
-		spans_flush(spans, SPANS_HELD / 2);
+	holders += !spans->held;
+	if (spans->count >= held_max() && spans->count == spans->capacity) {
+		spans_flush(spans, spans->count / 2);
 		at = spans_find(spans, span.begin_ns);
 	}
 	spans->held = need_room(spans->held, spans->count, &spans->capacity, sizeof(*spans->held));
@@ -209,6 +218,7 @@ void spans_finish(struct spans *spans)
 {
 	if (spans->count)
 		spans_flush(spans, 0);
+	holders -= spans->held != NULL;
 	free(spans->held);
 	spans->held = NULL;
 	spans->capacity = 0;
@@ -216,6 +226,7 @@ void spans_finish(struct spans *spans)
 
 void spans_free(struct spans *spans)
 {
+	holders -= spans->held != NULL;
 	free(spans->held);
 	free(spans->strip.buckets);
 	*spans = (struct spans){ 0 };

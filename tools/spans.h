@@ -3,7 +3,8 @@
  *
  * A strip cuts time into at most STRIP_BUCKETS equal buckets that double their width as time goes
  * on. Spans are busy intervals in any order: their union, exact as long as an interval does not
- * reach back behind the SPANS_HELD latest ones. Steps are a level that holds until it changes.
+ * reach back behind the SPANS_HELD latest ones, or less where there are hundreds of them. Steps are a
+ * level that holds until it changes.
  */
 #ifndef SPANS_H
 #define SPANS_H

@@ -28,9 +28,12 @@ for _ in 1 2 3; do
 	theirs=$(least "$theirs" "$(timed "$work/dummy" babeltrace2 "$work/tenth" -o dummy)")
 done
 [ "$(jq .trace.events "$work/json")" -eq $((millions * 1000000)) ]
-memory=$(python3 -c 'import resource, subprocess, sys
-subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)' "$B/cuward" timeline "$work/all")
+for trace in all fifth; do
+	memory=$(python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:4], stdout=subprocess.DEVNULL)
+print(max(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024, int(sys.argv[4])))' \
+		"$B/cuward" timeline "$work/$trace" "$memory")
+done
 status=0
 awk -v n="$millions" -v a="$ours" -v b="$theirs" -v m="$memory" 'BEGIN {
 	rate = n / a; theirs = n / 10 / b

@@ -163,6 +163,12 @@ same() {
 		END { printf "[%d,false,%d,%d,%d]", NR, processes, launches, allocs }')" ]
 	[ "$memory" -le 65536 ]
 	[ $((3 * ours)) -le "$theirs" ]
+	# Nor does it take more for many processes with some streams each.
+	"$tmp/big" "$tmp/many" 1000000 64
+	read -r _ memory < <(python3 "$tmp/measure.py" "$tmp/json" "$B/cuward" timeline --json "$tmp/many")
+	echo "$memory KiB"
+	[ "$(jq -c '.processes | length' "$tmp/json")" -eq 64 ]
+	[ "$memory" -le 65536 ]
 }
 
 @test "--from and --to leave out what they can, and tell the same about the rest" {
