@@ -32,10 +32,26 @@ __asm__(".section .rodata\n"
 	".previous\n");
 extern const char view_html_page[], view_html_page_end[];
 
-/* What is left out, so that the page stays small. */
+/* The busiest are shown: who was busy for longer than `least_ns`, and so many of those who were just as long. */
+struct chosen {
+	uint64_t least_ns;
+	size_t ties;
+	bool some_left_out;
+};
+
+static bool is_chosen(struct chosen *chosen, uint64_t busy_ns)
+{
+	if (busy_ns == chosen->least_ns && chosen->ties)
+		return chosen->ties--;
+	return busy_ns > chosen->least_ns;
+}
+
+/* What is shown, so that the page stays small. */
 struct budget {
-	uint64_t lane_ns, process_ns; /* those that were busy for less are */
-	unsigned changes;             /* of memory, a curve */
+	bool *processes; /* by number */
+	bool processes_left_out;
+	struct chosen lanes;
+	unsigned changes; /* of memory, a curve */
 };
 
 static uint64_t column_start(const struct model *model, unsigned column, unsigned columns)
@@ -156,17 +172,20 @@ static void add_time(struct times *times, uint64_t ns)
 	times->ns[times->count++] = ns;
 }
 
-/* What is above all but the longest `most`; 0: there are not so many. */
-static uint64_t least_of(struct times *times, size_t most)
+/* Frees the times. */
+static struct chosen choose(struct times *times, size_t most)
 {
-	uint64_t least = 0;
+	struct chosen chosen = { .ties = SIZE_MAX, .some_left_out = times->count > most };
 
-	if (times->count > most) {
+	if (chosen.some_left_out) {
 		qsort(times->ns, times->count, sizeof(*times->ns), longer_first);
-		least = times->ns[most] + 1;
+		chosen.least_ns = times->ns[most - 1];
+		chosen.ties = 0;
+		for (size_t i = most; i > 0 && times->ns[i - 1] == chosen.least_ns; i--)
+			chosen.ties++;
 	}
 	free(times->ns);
-	return least;
+	return chosen;
 }
 
 static uint64_t busy_of(const struct model *model, const struct model_process *process)
@@ -174,36 +193,40 @@ static uint64_t busy_of(const struct model *model, const struct model_process *p
 	return (model->gpu_timing ? &process->gpu : &process->api)->busy_ns;
 }
 
-static bool is_left_out(const struct model *model, const struct model_process *process,
-	const struct budget *budget)
+static void choose_processes(struct budget *budget, const struct model *model)
 {
-	return process->hidden || busy_of(model, process) < budget->process_ns;
+	struct times times = { 0 };
+	struct chosen chosen;
+
+	for (size_t i = 0; i < model->process_count; i++)
+		if (!model->processes[i]->hidden)
+			add_time(&times, busy_of(model, model->processes[i]));
+	chosen = choose(&times, PROCESSES_MAX);
+	budget->processes = need_zeroed(model->process_count, sizeof(*budget->processes));
+	budget->processes_left_out = chosen.some_left_out;
+	for (size_t i = 0; i < model->process_count; i++)
+		budget->processes[i] = !model->processes[i]->hidden &&
+			is_chosen(&chosen, busy_of(model, model->processes[i]));
 }
 
 static struct budget make_budget(const struct model *model)
 {
-	struct times lanes = { 0 }, processes = { 0 };
-	struct budget budget = { 0 };
+	struct budget budget = { .changes = CHANGES_SHOWN };
+	struct times lanes = { 0 };
 	unsigned curves = 0;
 
-	for (size_t i = 0; i < model->process_count; i++)
-		if (!model->processes[i]->hidden)
-			add_time(&processes, busy_of(model, model->processes[i]));
-	budget.process_ns = least_of(&processes, PROCESSES_MAX);
+	choose_processes(&budget, model);
 	for (size_t i = 0; i < model->process_count; i++) {
 		const struct model_process *process = model->processes[i];
 
-		if (is_left_out(model, process, &budget))
-			continue;
-		for (size_t k = 0; k < process->lane_count; k++)
+		for (size_t k = 0; k < process->lane_count && budget.processes[i]; k++)
 			add_time(&lanes, lane_spans(model, &process->lanes[k])->busy_ns);
-		for (unsigned k = 0; k < process->device_count; k++)
+		for (unsigned k = 0; k < process->device_count && budget.processes[i]; k++)
 			curves += is_shown(process, k);
 	}
-	budget.lane_ns = least_of(&lanes, LANES_MAX);
-	budget.changes = curves ? CHANGES_IN_ALL / curves : CHANGES_SHOWN;
-	if (budget.changes > CHANGES_SHOWN)
-		budget.changes = CHANGES_SHOWN;
+	budget.lanes = choose(&lanes, LANES_MAX);
+	if (curves > CHANGES_IN_ALL / CHANGES_SHOWN)
+		budget.changes = CHANGES_IN_ALL / curves;
 	if (budget.changes < CHANGES_LEAST)
 		budget.changes = CHANGES_LEAST;
 	return budget;
@@ -241,7 +264,7 @@ static int by_stream(const void *left, const void *right)
 }
 
 static json_t *lanes_json(const struct model *model, const struct model_process *process,
-	unsigned device, uint64_t least_ns)
+	unsigned device, struct chosen *chosen)
 {
 	const struct model_lane **lanes = need_zeroed(process->lane_count, sizeof(*lanes));
 	json_t *list = json_array();
@@ -249,7 +272,7 @@ static json_t *lanes_json(const struct model *model, const struct model_process 
 
 	for (size_t i = 0; i < process->lane_count; i++)
 		if (process->lanes[i].device == device &&
-			lane_spans(model, &process->lanes[i])->busy_ns >= least_ns)
+			is_chosen(chosen, lane_spans(model, &process->lanes[i])->busy_ns))
 			lanes[count++] = &process->lanes[i];
 	qsort(lanes, count, sizeof(*lanes), by_stream);
 	for (size_t i = 0; i < count; i++)
@@ -259,7 +282,7 @@ static json_t *lanes_json(const struct model *model, const struct model_process 
 }
 
 static json_t *device_json(const struct model *model, const struct model_process *process,
-	unsigned index, const struct budget *budget)
+	unsigned index, struct budget *budget)
 {
 	const struct model_device *device = &process->devices[index];
 	bool limited = device->limit_bytes && device->limit_bytes != UINT64_MAX;
@@ -273,12 +296,12 @@ static json_t *device_json(const struct model *model, const struct model_process
 	set_number(object, "denied", device->denied);
 	json_object_set_new(object, "memory", memory_json(model, &device->memory, budget->changes));
 	json_object_set_new(object, "refused", strip_json(model, &device->refusals));
-	json_object_set_new(object, "lanes", lanes_json(model, process, index, budget->lane_ns));
+	json_object_set_new(object, "lanes", lanes_json(model, process, index, &budget->lanes));
 	return object;
 }
 
 static json_t *process_json(const struct model *model, const struct model_process *process,
-	const struct budget *budget)
+	struct budget *budget)
 {
 	json_t *object = json_object(), *devices = json_array();
 
@@ -376,10 +399,11 @@ static json_t *document(const struct model *model)
 	set_number(object, "span_ns", model->to_ns - model->from_ns);
 	set_text(object, "timing", model->gpu_timing ? "gpu" : "api");
 	json_object_set_new(object, "lanes_left_out",
-		json_boolean(budget.lane_ns || budget.process_ns));
+		json_boolean(budget.lanes.some_left_out || budget.processes_left_out));
 	for (size_t i = 0; i < model->process_count; i++)
-		if (!is_left_out(model, model->processes[i], &budget))
+		if (budget.processes[i])
 			json_array_append_new(processes, process_json(model, model->processes[i], &budget));
+	free(budget.processes);
 	json_object_set_new(object, "timeline", processes);
 	set_tables(object, model);
 	return object;

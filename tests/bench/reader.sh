@@ -27,7 +27,8 @@ for _ in 1 2 3; do
 	ours=$(least "$ours" "$(timed "$work/json" "$B/cuward" timeline --json "$work/all")")
 	theirs=$(least "$theirs" "$(timed "$work/dummy" babeltrace2 "$work/tenth" -o dummy)")
 done
-[ "$(jq .trace.events "$work/json")" -eq $((millions * 1000000)) ]
+# The last round is written whole.
+jq -e --argjson asked $((millions * 1000000)) '.trace.events - $asked | . >= 0 and . < 100' "$work/json" >/dev/null
 for trace in all fifth; do
 	memory=$(python3 -c 'import resource, subprocess, sys
 subprocess.run(sys.argv[1:4], stdout=subprocess.DEVNULL)
