@@ -60,8 +60,8 @@ static int fail_too_much(uint64_t bytes, unsigned index, const struct limit_devi
 	char why[200], wanted[32];
 
 	snprintf(wanted, sizeof(wanted), "%s", format_bytes(bytes));
-	snprintf(why, sizeof(why), "GPU %u has %s in all: %s of it cannot be kept; --gpu names another one, 100%% is all "
-		"of each", index, format_bytes(device->total_bytes), wanted);
+	snprintf(why, sizeof(why), "GPU %u has %s in all: %s of it cannot be kept; --gpu names another "
+		"one, 100%% is all of each", index, format_bytes(device->total_bytes), wanted);
 	return fail(EXIT_USAGE, why);
 }
 

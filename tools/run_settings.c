@@ -219,8 +219,8 @@ static int check_gpu(struct run *run, enum run_setting setting)
 		size_t length = strcspn(at, ",");
 		char problem[128];
 
-		snprintf(problem, sizeof(problem), "'%.*s' is no GPU: auto, alone and in small letters, or indices "
-			"and UUIDs with commas", (int)(length < 64 ? length : 64), at);
+		snprintf(problem, sizeof(problem), "'%.*s' is no GPU: auto, alone and in small letters, or "
+			"indices and UUIDs with commas", (int)(length < 64 ? length : 64), at);
 		if (!is_gpu(at, length) || (at[length] == ',' && !at[length + 1]))
 			return refuse(run, setting, problem);
 		at += length + (at[length] == ',');

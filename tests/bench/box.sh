@@ -2,8 +2,10 @@
 # box.sh - what limits of several processes cost, and looking at a full box.
 #
 # Bars: a million contended grants by 4 processes of 4 threads at 100,000 a second, never over the limit by
-# the driver's truth; where all fits nobody is refused in 5 million; a job's limit adds at most 80 ns to a
-# pair with 64 live processes; `cuward ps` over 300 processes takes at most 50 ms. Exit 1 if one fails.
+# the driver's truth; where all fits nobody is refused in 5 million; the limit of a job or of a user adds at most
+# 80 ns to a pair with 64 live processes; `cuward ps` over 300 processes takes at most 50 ms. Limits that other users
+# count for read their files through the kernel: what that costs is in the table, with a bar of 10 us (as root, where
+# namespaces can be made). Exit 1 if one fails.
 set -eu
 cd "$(dirname "$0")/../.." || exit 1
 B=${B:-$PWD/build}
@@ -66,7 +68,44 @@ for _ in 1 2 3; do
 	alone=$(least $alone "$(CUWARD_MEMORY=60G pair)")
 	together=$(least $together "$(CUWARD_MEMORY=60G CUWARD_JOB_MEMORY=60G pair)")
 done
-row job_pair_of_64_added ns "$(awk -v a="$alone" -v b="$together" 'BEGIN { printf "%.1f", b - a }')" 80
+added() { awk -v a="$alone" -v b="$together" 'BEGIN { printf "%.1f", b - a }'; }
+row job_pair_of_64_added ns "$(added)" 80
+
+# Who starts now has the limit that was set for all of this user.
+"$B/cuward" limit set "$(id -un)" 60G
+together=1e9
+for _ in 1 2 3; do together=$(least $together "$(CUWARD_MEMORY=60G pair)"); done
+row user_pair_of_64_added ns "$(added)" 80
+"$B/cuward" limit clear "$(id -un)"
+
+# of_all NAME POLICY...: the same under a limit that other users' processes count for, with one of another user there.
+of_all() {
+	policy "${@:2}"
+	common 2>/dev/null <<-'X'
+		export CUWARD_SIM_MEMORY=64G groups_0=4200
+		preloaded 4101 init
+		for i in $(seq 63); do
+			(exec=exec preloaded 0 init device 0 alloc 64K say held sleep 600000) >"said-$i" &
+			[ $((i % 10)) -ne 0 ] || until grep -q held "said-$i"; do sleep 0.01; done
+		done
+		for i in $(seq 63); do
+			until grep -q held "said-$i"; do sleep 0.01; done
+		done
+		for _ in 1 2 3; do
+			as 0 env LD_PRELOAD="$public/bin/libcuward.so" "$B/bench/bench" time 0 | awk '$1 == "pair_0" { print $2 }'
+		done | sort -g | head -1 >together
+	X
+	together=$(cat "$public/together")
+	row "$1" ns "$(added)" 10000
+}
+skip() { echo "limits of all users: $1"; return 1; }
+play=$B/apps/play cuward=$B/cuward apps=$B/apps
+. tests/t/common.bash
+if common_setup; then
+	of_all gpu_pair_of_64_added '[default]' 'reserve = 4G'
+	of_all group_pair_of_64_added '[group 4200]' 'group_max = 60G'
+	common_teardown
+fi
 
 holders 237
 ms=1e9
