@@ -144,6 +144,8 @@ bool guest_attach(void)
 		take_slot();
 		granted = bounds_open();
 		driver_settle();
+		if (lookup_asked_nvml())
+			guest_find_once(FINDING_NVML_UNLIMITED);
 		guest.header->uses_cuda = granted;
 		if (!granted) {
 			guest.refused = true;

@@ -18,6 +18,7 @@
 #include "calls.h"
 #include "driver.h"
 #include "forward.h"
+#include "guest.h"
 #include "library.h"
 #include "lock.h"
 #include "settings.h"
@@ -328,6 +329,28 @@ static void *answer_unhooked(struct lookup_frame *frame, bool versioned)
 	return !ours ? NULL : found ? found : fail_naturally(frame);
 }
 
+/* ---- NVML, whose numbers know no limit: only noted ---- */
+
+static bool nvml_asked;
+
+static void note_nvml(const char *name)
+{
+	static const char wanted[] = "nvmlDeviceGetMemoryInfo";
+	unsigned i;
+
+	for (i = 0; i < sizeof(wanted) - 1 && name[i] == wanted[i]; i++)
+		;
+	if (i < sizeof(wanted) - 1 || (name[i] && name[i] != '_'))
+		return;
+	__atomic_store_n(&nvml_asked, true, __ATOMIC_RELAXED);
+	guest_find_once(FINDING_NVML_UNLIMITED);
+}
+
+bool lookup_asked_nvml(void)
+{
+	return __atomic_load_n(&nvml_asked, __ATOMIC_RELAXED);
+}
+
 void *lookup_symbol(struct lookup_frame *frame, bool versioned)
 {
 	int call;
@@ -339,6 +362,8 @@ void *lookup_symbol(struct lookup_frame *frame, bool versioned)
 		bypass_look(frame->handle);
 	if (frame->name && unlikely(frame->name[0] == 'd' && frame->name[1] == 'l'))
 		return answer_dlsym(frame, versioned);
+	if (frame->name && unlikely(frame->name[0] == 'n' && frame->name[1] == 'v'))
+		note_nvml(frame->name);
 	call = frame->name ? call_number(frame->name) : -1;
 	if (likely(call < 0))
 		return frame->name && call_like(frame->name) ? answer_unhooked(frame, versioned) : NULL;

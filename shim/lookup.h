@@ -37,4 +37,7 @@ void lookup_publish(struct ledger_header *header);
 /* Forget that ledger, in a forked child whose kernel wipes nothing. */
 void lookup_forget(void);
 
+/* Did anybody look for what NVML says of memory? */
+bool lookup_asked_nvml(void);
+
 #endif

@@ -214,6 +214,18 @@ static uint64_t live_objects(const uint64_t objects[OBJECT_COUNT])
 	return count;
 }
 
+static bool is_limited(const struct ledger_header *header)
+{
+	for (unsigned i = 0; i < header->device_count && i < SLOT_DEVICES; i++) {
+		const struct ledger_device *device = &header->devices[i];
+
+		if ((device->limit_bytes & device->job_limit_bytes & device->user_limit_bytes &
+			device->group_limit_bytes & device->gpu_limit_bytes) != BYTES_NONE)
+			return true;
+	}
+	return false;
+}
+
 /* What was counted as it happened, and what only the end can tell. */
 static uint64_t finding_count(const struct ledger_view *view, unsigned finding,
 	const uint64_t objects[OBJECT_COUNT])
@@ -228,6 +240,8 @@ static uint64_t finding_count(const struct ledger_view *view, unsigned finding,
 		return report_ended_orderly(view) && count == 0 ? objects[OBJECT_MEM_POOL] : count;
 	case FINDING_OBJECTS_LIVE:
 		return report_ended_orderly(view) && count == 0 ? live_objects(objects) : count;
+	case FINDING_NVML_UNLIMITED:
+		return is_limited(header) ? count : 0;
 	case FINDING_TOO_FEW_MARKS:
 		return header->leak_mode == LEAK_MARKS && header->mark_count < 2;
 	default:

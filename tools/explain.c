@@ -90,6 +90,10 @@ const struct explain_page explain_pages[] = {
 		"Under --leak marks at least two marks are needed, since growth between them is what "
 		"counts.\n"
 		"Call cuward_mark() or `cuward mark PID NAME` once after warming up and once later." },
+	{ "nvml-unlimited", "finding",
+		"The program looked up nvmlDeviceGetMemoryInfo. NVML, and nvidia-smi, show the whole "
+		"GPU and what all processes hold: no limit is in its numbers.\n"
+		"cuMemGetInfo and cuDeviceTotalMem show the limit; let the program size itself by those." },
 	{ "objects-live", "finding",
 		"Streams, events, modules or other objects were never destroyed. They hold little "
 		"memory each.\n"

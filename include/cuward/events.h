@@ -107,7 +107,8 @@ enum cuward_end {
 	X(GREEN_CONTEXT, "green-context", "a green context was destroyed before its streams") \
 	X(UNKNOWN_FORMAT, "unknown-format", "the size of an array was guessed: its format is unknown") \
 	X(TOO_FEW_MARKS, "too-few-marks", "fewer than two marks were set, so nothing was compared") \
-	X(OBJECTS_LIVE, "objects-live", "streams, events, modules or other objects were never destroyed")
+	X(OBJECTS_LIVE, "objects-live", "streams, events, modules or other objects were never destroyed") \
+	X(NVML_UNLIMITED, "nvml-unlimited", "the program asked NVML, whose numbers know no limit")
 
 enum cuward_finding {
 #define X(id, word, text) FINDING_##id,

@@ -222,6 +222,26 @@ blind() {
 	truth process.0.device.2.requested $((4 * MiB))
 }
 
+@test "NVML shows the whole GPU: the report of a limited program says that it asked" {
+	export LD_LIBRARY_PATH=$B/sim:$B/sim/nvml
+	ask_nvml='n = ctypes.CDLL("libnvidia-ml.so.1")'
+	use_cuda='ctypes.CDLL("libcuda.so.1").cuInit(0)'
+	for order in "$ask_nvml; n.nvmlDeviceGetMemoryInfo; $use_cuda" \
+		"$use_cuda; $ask_nvml; getattr(n, \"nvmlDeviceGetMemoryInfo_v2\", 0)"; do
+		CUWARD_MEMORY=1G guest 0 python3 -c "import ctypes; $order"
+		findings '[["nvml-unlimited",1]]'
+		CUWARD_JOB_MEMORY=1G guest 0 python3 -c "import ctypes; $order"
+		findings '[["nvml-unlimited",1]]'
+		guest 0 python3 -c "import ctypes; $order"
+		findings '[]'
+	done
+	# Other questions are none of this.
+	CUWARD_MEMORY=1G guest 0 python3 -c "import ctypes; $use_cuda; $ask_nvml; n.nvmlInit_v2; n.nvmlDeviceGetCount_v2"
+	findings '[]'
+	"$B/cuward" explain nvml-unlimited >page
+	grep -q cuMemGetInfo page
+}
+
 @test "GPUs without a UUID of their own are told apart" {
 	export CUWARD_MEMORY=1=4M
 	unset CUDA_VISIBLE_DEVICES
