@@ -133,8 +133,10 @@ bench: ## what cuward costs, as ratios in one run
 	@B=$(abspath $(B)) CC="$(CC)" tests/bench/reader.sh
 
 # On a machine that does nothing else; `git add` what it leaves.
-bench-record: bench ## bench, and its results as one more line of docs/bench.jsonl
-	@B=$(abspath $(B)) tests/bench/record.sh
+bench-record: ## bench, and its results as one more line of docs/bench.jsonl
+	@rm -f $(B)/bench.json
+	@status=0; $(MAKE) --no-print-directory bench || status=$$?; \
+	B=$(abspath $(B)) tests/bench/record.sh && exit $$status
 
 demo: ## a small training program with a planted leak, under cuward
 	@tests/setup.sh build
