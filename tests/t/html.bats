@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # cuward timeline --html: one page without a network, looked at in headless Chromium.
+# beside: it mostly waits for the browser
 
 bats_require_minimum_version 1.5.0
 

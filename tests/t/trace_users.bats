@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # cuward trace start of root: one trace of the processes of all users, running ones included.
+# beside: in namespaces of its own; it mostly waits
 
 load guest
 load box
