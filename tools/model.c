@@ -157,9 +157,15 @@ static void feed_process_end(struct model *model, const struct event *event)
 {
 	const struct event_process_end *e = &event->process_end;
 	struct model_process *process = process_told_of(model, event, e->process);
+	uint64_t after_ns = sum_saturated(process->last_ns, 1), end_ns = event->time_ns;
 
+	/* It was written later, and the clock of ends is coarse: none is before the last event. */
+	if (e->ended_ns && e->ended_ns <= event->time_ns) {
+		end_ns = e->ended_ns > after_ns ? e->ended_ns : after_ns;
+		model_touch(process, e->ended_ns);
+	}
 	if (!process->ended) {
-		model_release(model, process, event->time_ns);
+		model_release(model, process, end_ns);
 		model_settle_process(process);
 	}
 	process->ended = true;
@@ -169,9 +175,6 @@ static void feed_process_end(struct model *model, const struct event *event)
 	process->end_live_count = e->live_count;
 	process->end_denied = e->denied;
 	process->leaks_known = true;
-	/* It was written later. Where nobody knows when it ended, its last event is the last sign of it. */
-	if (e->ended_ns <= event->time_ns)
-		model_touch(process, e->ended_ns);
 }
 
 /* ---- threads ---- */

@@ -86,8 +86,8 @@ struct model_pending {
 };
 
 /*
- * Launches and copies wait for their GPU time; an old one makes room for a new one. Where times are told,
- * it goes into a larger table, as work may have much before it.
+ * Launches and copies wait for their GPU time; an old one makes room for a new one. Where times are
+ * told, it goes into a larger table, as work may have much before it.
  */
 #define PENDING_COUNT 8192
 #define PENDING_OLD_COUNT 131072

@@ -161,8 +161,7 @@ static inline void add_activity(struct model *model, struct model_process *proce
 
 /* Somebody wants to see each of them. */
 static void __attribute__((noinline)) observe(const struct model *model,
-	const struct model_thread *thread, const struct call *call, uint16_t api,
-	struct model_slice slice)
+	const struct model_thread *thread, const struct call *call, uint16_t api, struct model_slice slice)
 {
 	const struct model_process *process = thread->process;
 
@@ -217,11 +216,14 @@ static void set_level(struct model *model, const struct model_process *process,
 		model->observer->level(model->observer->user, process,
 			(unsigned)(device - process->devices), time_ns, level);
 	steps_set(&device->memory, model->from_ns, time_ns, level);
-	if (gpu) {
-		uint64_t others = gpu->memory.level > before ? gpu->memory.level - before : 0;
-
-		steps_set(&gpu->memory, model->from_ns, time_ns, sum_saturated(others, level));
-	}
+	if (!gpu)
+		return;
+	/* Of an end that is told late: others have changed since. */
+	if (time_ns < gpu->memory.at_ns && level < before)
+		steps_lower(&gpu->memory, time_ns, before - level);
+	else
+		steps_set(&gpu->memory, model->from_ns, time_ns, sum_saturated(level,
+			gpu->memory.level > before ? gpu->memory.level - before : 0));
 }
 
 void feed_alloc(struct model *model, const struct event *event)
@@ -404,13 +406,13 @@ void feed_launch(struct model *model, const struct event *event)
 /* Of a number that the trace does not define the stream is not known. */
 static uint64_t stream_numbered(struct model_process *process, uint32_t number)
 {
-	if (process->number_at_hand != number || !number) {
-		uint32_t index = map_get(&process->stream_of, number);
+	uint32_t index;
 
-		process->number_at_hand = number;
-		process->stream_at_hand = index == MAP_NONE ? 0 : process->streams_numbered[index];
-	}
-	return process->stream_at_hand;
+	if (process->number_at_hand == number && number)
+		return process->stream_at_hand;
+	index = map_get(&process->stream_of, number);
+	process->number_at_hand = number;
+	return process->stream_at_hand = index == MAP_NONE ? 0 : process->streams_numbered[index];
 }
 
 void feed_launched(struct model *model, const struct event *event)
@@ -422,8 +424,7 @@ void feed_launched(struct model *model, const struct event *event)
 		.function = e->function, .grid_x = e->grid_x, .grid_y = e->grid_y, .grid_z = e->grid_z,
 		.block_x = e->block_x, .block_y = e->block_y, .block_z = e->block_z,
 		.shared_bytes = e->shared_bytes, .correlation = e->correlation,
-		.stream = stream_numbered(process, e->number),
-	};
+		.stream = stream_numbered(process, e->number) };
 
 	work_launch(model, event, &whole);
 }

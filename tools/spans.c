@@ -295,10 +295,84 @@ static void steps_put(struct steps *steps, uint64_t offset, uint64_t level)
 	step->last = level;
 	step->changed = true;
 	steps->level = level;
+	steps->at_ns = steps->start_ns + offset;
 	if (level > steps->peak) {
 		steps->peak = level;
 		steps->peak_ns = steps->start_ns + offset;
 	}
+}
+
+static uint64_t less(uint64_t level, uint64_t by)
+{
+	return level > by ? level - by : 0;
+}
+
+static void note_peak(struct steps *steps, uint64_t time_ns, uint64_t level)
+{
+	if (level <= steps->peak)
+		return;
+	steps->peak = level;
+	steps->peak_ns = time_ns;
+}
+
+/* Every change from then on, and a new one there. */
+static void lower_changes(struct steps *steps, uint64_t from_ns, uint64_t by)
+{
+	size_t at = steps->change_count;
+
+	steps->changes = need_room(steps->changes, steps->change_count, &steps->change_capacity,
+		sizeof(*steps->changes));
+	for (; at > 0 && steps->changes[at - 1].time_ns >= from_ns; at--) {
+		steps->changes[at] = steps->changes[at - 1];
+		steps->changes[at].level = less(steps->changes[at].level, by);
+	}
+	steps->changes[at] = (struct change){ from_ns,
+		less(at ? steps->changes[at - 1].level : 0, by) };
+	steps->change_count++;
+	for (size_t i = 0; i < steps->change_count; i++)
+		note_peak(steps, steps->changes[i].time_ns, steps->changes[i].level);
+}
+
+static void lower_buckets(struct steps *steps, size_t first, uint64_t by)
+{
+	uint64_t level = 0;
+
+	for (size_t i = 0; i < STRIP_BUCKETS; i++) {
+		struct step *step = &steps->buckets[i];
+
+		if (i == first) {
+			if (!step->changed)
+				*step = (struct step){ level, level, level, true };
+			step->last = less(step->last, by);
+			step->lowest = step->last < step->lowest ? step->last : step->lowest;
+		} else if (i > first && step->changed) {
+			step->highest = less(step->highest, by);
+			step->lowest = less(step->lowest, by);
+			step->last = less(step->last, by);
+		}
+		if (step->changed)
+			level = step->last;
+	}
+}
+
+void steps_lower(struct steps *steps, uint64_t from_ns, uint64_t by)
+{
+	uint64_t from = from_ns > steps->start_ns ? from_ns - steps->start_ns : 0;
+
+	steps->level = less(steps->level, by);
+	if (!steps->buckets || from >> steps->shift >= STRIP_BUCKETS)
+		return;
+	lower_buckets(steps, from >> steps->shift, by);
+	steps->peak = 0;
+	if (!steps->too_many && steps->change_count < CHANGES_MAX) {
+		lower_changes(steps, steps->start_ns + from, by);
+		return;
+	}
+	steps->too_many = true;
+	steps->change_count = 0;
+	for (size_t i = 0; i < STRIP_BUCKETS; i++)
+		if (steps->buckets[i].changed)
+			note_peak(steps, steps->start_ns + (i << steps->shift), steps->buckets[i].highest);
 }
 
 void steps_finish(struct steps *steps, uint64_t start_ns)

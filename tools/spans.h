@@ -109,13 +109,15 @@ struct steps {
 	size_t change_count, change_capacity;
 	bool too_many;
 	uint64_t start_ns;
-	uint64_t level;
+	uint64_t level, at_ns; /* now, and since when */
 	uint64_t peak, peak_ns;
 	unsigned shift;
 };
 
 /* A time before start_ns only says what the level is when the steps begin. */
 void steps_set(struct steps *steps, uint64_t start_ns, uint64_t time_ns, uint64_t level);
+/* The level was so much lower, it turns out, from then on. Exact where all changes are kept. */
+void steps_lower(struct steps *steps, uint64_t from_ns, uint64_t by);
 /* No more changes: a level from before start_ns that never changed is put in. */
 void steps_finish(struct steps *steps, uint64_t start_ns);
 /* The highest and the lowest level in [from, to). */

@@ -116,6 +116,29 @@ static void test_end_is_told_later(void **state)
 	assert_int_equal(model->processes[1]->last_ns, 22);
 }
 
+/* One after the other held 300 bytes up to its end, and all ends were told when the last was over. */
+static void test_memory_until_the_end(void **state)
+{
+	(void)state;
+	for (uint32_t i = 1; i <= 3; i++) {
+		define(100 * i, i, i, 100 + i, i);
+		FEED(100 * i, device, .process = i, .device = 0, .uuid = "GPU-a", .name = "");
+		FEED(100 * i + 10, alloc, .thread = i, .device = 0, .bytes = 300, .live_bytes = 300);
+	}
+	FEED(340, alloc, .thread = 3, .device = 0, .bytes = 50, .live_bytes = 350);
+	for (uint32_t i = 1; i <= 3; i++)
+		FEED(500, process_end, .process = i, .how = END_EXIT, .ended_ns = 100 * i + (i == 2 ? 9 : 50));
+	model_finish(model);
+	assert_int_equal(model->gpus[0].memory.peak, 350);
+	assert_int_equal(model->gpus[0].memory.peak_ns, 340);
+	assert_int_equal(model->gpus[0].memory.level, 0);
+	assert_int_equal(steps_highest(&model->gpus[0].memory, 120, 121), 300);
+	assert_int_equal(steps_highest(&model->gpus[0].memory, 160, 161), 0);
+	assert_int_equal(steps_highest(&model->gpus[0].memory, 210, 211), 300);
+	assert_int_equal(steps_highest(&model->gpus[0].memory, 341, 342), 350);
+	assert_int_equal(model_memory(model->processes[0]).final_bytes, 300);
+}
+
 static void test_key_given_to_another(void **state)
 {
 	(void)state;
@@ -325,6 +348,7 @@ int main(void)
 		TEST(test_same_process_twice_is_one),
 		TEST(test_hosts_and_sources_are_apart),
 		TEST(test_end_is_told_later),
+		TEST(test_memory_until_the_end),
 		TEST(test_work_behind_much_other_work),
 		TEST(test_key_given_to_another),
 		TEST(test_undefined_is_named_later),
