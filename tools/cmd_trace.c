@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "admin_dir.h"
 #include "box_trace.h"
 #include "cuward.h"
 #include "format.h"
@@ -385,6 +386,29 @@ static int stop(struct order *order)
 	return kept && trace.complete && !trace.lost ? EXIT_FINE : EXIT_FOUND;
 }
 
+static bool is_roots_on(void)
+{
+	struct box_trace trace = { 0 };
+	int file = admin_dir_open_trace();
+
+	if (file < 0)
+		return false;
+	box_trace_read(file, &trace);
+	close(file);
+	return trace.keeper;
+}
+
+static int no_trace(bool json)
+{
+	bool roots = is_roots_on();
+
+	if (json)
+		printf("{\n \"active\": false,\n \"of_all_users\": %s\n}\n", roots ? "true" : "false");
+	else
+		puts(roots ? "no trace of yours is on; root's, of all users, is" : "no trace is on");
+	return EXIT_FINE;
+}
+
 static int status(struct order *order)
 {
 	struct box_trace trace;
@@ -395,8 +419,7 @@ static int status(struct order *order)
 		close(file);
 	if (on)
 		return trace_show(stdout, &trace, order->json);
-	puts(order->json ? "{\n \"active\": false\n}" : "no trace is on");
-	return EXIT_FINE;
+	return no_trace(order->json);
 }
 
 static int snapshot(struct order *order)

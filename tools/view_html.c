@@ -32,7 +32,7 @@ __asm__(".section .rodata\n"
 	".previous\n");
 extern const char view_html_page[], view_html_page_end[];
 
-/* The busiest are shown: who was busy for longer than `least_ns`, and so many of those who were just as long. */
+/* The busiest: who was busy for longer than `least_ns`, and so many of those who were just as long. */
 struct chosen {
 	uint64_t least_ns;
 	size_t ties;

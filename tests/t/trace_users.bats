@@ -59,7 +59,10 @@ everybody='
 	kill -0 $early
 	cuward trace status >status.txt
 	grep -q "^  recorded  *[0-9]*  play of 4101$" status.txt
+	[ "$(as 4102 cuward trace status)" = "no trace of yours is on; root'"'"'s, of all users, is" ]
+	[ "$(as 4102 cuward trace status --json | jq -c .)" = "{\"active\":false,\"of_all_users\":true}" ]
 	cuward trace stop >stop.txt
+	[ "$(as 4102 cuward trace status)" = "no trace is on" ]
 	grep -q ", 0 events lost$" stop.txt
 	cuward timeline --json out >out.json || [ $? = 1 ]
 	jq -c "[.processes[] | [.uid, .ended, .complete, .devices[0].peak_bytes / 1048576]]" out.json
