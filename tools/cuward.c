@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cuward.h"
+#include "near_option.h"
 
 struct command {
 	const char *name;
@@ -34,34 +35,6 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Edits (insert, delete, replace) from a to b; words longer than a row are never close. */
-static size_t edit_distance(const char *a, const char *b)
-{
-	size_t row[32], length = strlen(b);
-
-	if (length >= sizeof(row) / sizeof(row[0]))
-		return SIZE_MAX;
-	for (size_t j = 0; j <= length; j++)
-		row[j] = j;
-	for (size_t i = 0; a[i]; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i + 1;
-		for (size_t j = 0; j < length; j++) {
-			size_t replaced = diagonal + (a[i] != b[j]);
-
-			diagonal = row[j + 1];
-			row[j + 1] = smaller(replaced, smaller(diagonal, row[j]) + 1);
-		}
-	}
-	return row[length];
-}
-
 /* The visible command nearest to name, if it is near at all. */
 static const struct command *suggest_command(const char *name)
 {
@@ -69,7 +42,7 @@ static const struct command *suggest_command(const char *name)
 	size_t nearest = 3;
 
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
-		size_t distance = edit_distance(name, commands[i].name);
+		size_t distance = near_distance(name, commands[i].name);
 
 		if (commands[i].summary[0] && distance < nearest) {
 			nearest = distance;
@@ -152,6 +125,7 @@ int main(int argc, char **argv)
 		.doc = "Limits, leak reports and traces for CUDA processes.\v",
 		.help_filter = filter_help,
 	};
+	static char help[] = "--help";
 	char name[64];
 	int first = 0;
 	const struct command *command;
@@ -163,9 +137,17 @@ int main(int argc, char **argv)
 		argp_help(&parser, stderr, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, "cuward");
 		return EXIT_USAGE;
 	}
+	/* `cuward help` and `cuward help COMMAND` are what many try first. */
+	if (strcmp(argv[first], "help") == 0) {
+		argv[first] = first + 1 < argc ? argv[first + 1] : help;
+		if (first + 1 == argc)
+			argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &first); /* which ends here */
+		argv[first + 1] = help;
+	}
 	command = find_command(argv[first]);
 	if (!command)
 		return unknown_command(argv[first]);
+	near_option_watch(command->name, argv + first + 1);
 	snprintf(name, sizeof(name), "cuward %s", command->name);
 	argv[first] = name;
 	return tell_all(command, command->run(argc - first, argv + first));

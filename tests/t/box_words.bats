@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# What somebody types who does not know the command: help, options that are none; and that the pages and the
+# completion have every option.
+
+load guest
+
+setup() {
+	guest_setup
+	cuward=$B/cuward
+}
+
+commands() { "$cuward" --help | awk '/^Commands:/ { on = 1 } on && /^  [a-z]+ / { print $1 }'; }
+options_of() { "$cuward" "$1" --help | sed -En 's/^ +(-[a-zA-Z?], )?(--[a-z-]+).*/\2/p' | grep -vx -e --usage -e --version; }
+
+@test "help, in every way that is tried" {
+	"$cuward" help >one
+	"$cuward" --help >two
+	diff one two
+	grep -q '^  ps  *[A-Z]' one
+	[ "$(commands | wc -l)" -ge 25 ]
+	for command in $(commands); do
+		"$cuward" $command --help >one
+		"$cuward" help $command >two
+		diff one two
+		grep -q "^Usage: cuward $command" one
+	done
+	run "$cuward" help nothing
+	[ "$status" -eq 2 ]
+	[[ "$output" == "cuward: there is no command 'nothing'"* ]]
+}
+
+@test "an option that is none: the nearest is told, where one is near" {
+	near() { # WANT STATUS ARGUMENT...
+		run "$cuward" "${@:3}"
+		[ "$status" -eq "$2" ]
+		[ "$(grep -o "did you mean '.*'" <<<"$output")" = "${1:+did you mean '$1'}" ] || { echo "$output"; return 1; }
+	}
+	near --memory 125 run --memroy 1G true
+	near --memory 125 run -m 1G --memroy=1G true
+	near --json 2 ps --jsn
+	near --perfetto 2 timeline --perfeto x
+	near '' 2 ps --frobnicate
+	near '' 2 ps --json extra
+	# What belongs to the command is none of ours.
+	near '' 125 run -m bad prog --memroy
+	near '' 125 run -m bad -- --memroy
+	near '' 0 ps --js
+}
+
+@test "every option is in a manual page, and completed" {
+	for command in $(commands); do
+		for option in $(options_of $command); do
+			[ $option = --help ] || grep -qE -- "(^|[^a-z-])$option([^a-z-]|$)" "$TOP"/docs/*.scd ||
+				echo "no page has: $command $option"
+			bash -c 'source "$1"; COMP_WORDS=(cuward $2 $3) COMP_CWORD=2; _cuward; printf "%s\n" "${COMPREPLY[@]}" | grep -qx -- $3' \
+				- "$TOP/tools/share/cuward.bash-completion" $command $option || echo "not completed: $command $option"
+		done
+		bash -c 'source "$1"; COMP_WORDS=(cuward $2) COMP_CWORD=1; _cuward; printf "%s\n" "${COMPREPLY[@]}" | grep -qx -- $2' \
+			- "$TOP/tools/share/cuward.bash-completion" $command || echo "not completed: $command"
+	done >missing
+	cat missing
+	[ ! -s missing ]
+}
