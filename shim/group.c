@@ -307,7 +307,7 @@ static int open_turn(bool common)
 	char why[256];
 	int folder = common ? -1 : share_folder(why, sizeof(why));
 	int fd = common ? admin_dir_open_turn() : folder < 0 ? -1 :
-		openat(folder, "turn", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		openat(folder, "turn", O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (folder >= 0)
 		close(folder);

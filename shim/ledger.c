@@ -53,6 +53,8 @@ static int create_file(int folder, struct process_identity *who)
 			(unsigned long long)who->start_ticks);
 		fd = openat(folder, ledger.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	} while (fd < 0 && errno == EEXIST && ++who->image < 10000);
+	if (fd >= 0)
+		fchmod(fd, 0600); /* whatever the umask: the command writes marks into it */
 	return fd;
 }
 

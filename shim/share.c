@@ -277,7 +277,8 @@ bool share_is_common(void)
 
 static int open_or_make(int parent, const char *name)
 {
-	mkdirat(parent, name, 0700);
+	if (mkdirat(parent, name, 0700) == 0)
+		fchmodat(parent, name, 0700, 0); /* whatever the umask */
 	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
@@ -498,8 +499,8 @@ static int open_slots(int folder, const char *name, char *why, size_t why_bytes)
 
 	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == getuid() &&
 	    share_allocate(fd, 0, sizeof(struct slots_header)) == 0 && map_slots(fd)) {
-		if (share.common && (status.st_mode & 0777) != 0644)
-			fchmod(fd, 0644);
+		/* Whatever the umask: the next one of ours must be able to open it. */
+		fchmod(fd, share.common ? 0644 : 0600);
 		return fd;
 	}
 	snprintf(why, why_bytes, "cannot use %s in the shared folder: %s", name,

@@ -81,7 +81,10 @@ teardown() { box_teardown; }
 	if command -v systemd-tmpfiles >/dev/null; then
 		mkdir root
 		systemd-tmpfiles --root="$PWD/root" --create "$share/cuward.tmpfiles.conf"
-		[ -d root/etc/cuward/conf.d ]
+		(cd root && find etc/cuward run/cuward -printf '%y %m /%p\n' | sort -k 3) >made
+		# The tests of several users read the same file themselves.
+		awk '$1 == "d" || $1 == "f" { sub(/^0/, "", $3); print $1, $3, $2 }' "$share/cuward.tmpfiles.conf" | sort -k 3 >said
+		diff said made
 	fi
 	python3 - "$share" <<-'X'
 		import sys, yaml

@@ -24,10 +24,15 @@ common_setup() {
 		mount -t tmpfs -o mode=755 tmpfs /run
 		mount -t tmpfs -o mode=1777 tmpfs /dev/shm # nobody else's state
 		[ -n "${no_common-}" ] || {
-			mkdir -m 755 /run/cuward /run/cuward/reserve
-			mkdir -m 1777 /run/cuward/slots /run/cuward/queue
-			touch /run/cuward/turn
-			chmod 444 /run/cuward/turn
+			# As the shipped unit has it, line by line.
+			while read -r what path mode owner group _; do
+				case $what:$path in
+				d:/run/*) mkdir -m "$mode" "$path" ;;
+				f:/run/*) : >"$path"; chmod "$mode" "$path" ;;
+				*) continue ;;
+				esac
+				chown "$owner:$group" "$path"
+			done <"$TOP/tools/share/cuward.tmpfiles.conf"
 		}
 		cd "$public"
 		export LD_LIBRARY_PATH=$public/bin/sim PATH=$public/bin:$PATH
