@@ -294,3 +294,54 @@ poke() {
 		[ "$status" -eq 2 ]
 	done
 }
+
+@test "every form, word for word" {
+	CUWARD_JOB=one CUWARD_LABEL=team=red CUWARD_MEMORY=8M CUWARD_JOB_MEMORY=1G CUWARD_JOB_OF=one \
+		holder init device 0 alloc 3M say held sleep 600000
+	user=$(id -un) gpu=GPU-51000000-0000-4000-8000-000000000000 ns=$(stat -Lc %i /proc/self/ns/pid)
+	plain() { tr -d '\r' | tr -s ' ' | sed -E "s/^ //; s/ $//; s/\\b$pid\\b/PID/g; s/\"?$user\"?/USER/g; s/\\b$ns\\b/NS/g
+		s/< 1 s|[0-9.]+ m?s/AGE/g; s/20[0-9-]+T[0-9:.]+Z/TIME/g"; }
+	is() { # ARGUMENT... and what is wanted on stdin
+		diff <("$cuward" ps "$@" | plain) - || { echo "ps $*"; return 1; }
+	}
+	is <<-X
+		PID USER GPU USED LIMIT OVERHEAD SINCE ACTIVE WAITS COMMAND
+		PID USER GPU-51000000 3.00 MiB 8.00 MiB process 300 MiB AGE AGE play
+	X
+	is --by user <<-X
+		USER PROCESSES USED OVERHEAD
+		USER 1 3.00 MiB 300 MiB
+	X
+	is --by gpu <<-X
+		GPU NAME PROCESSES USED OVERHEAD TOTAL
+		GPU-51000000 Simulated GPU 1 3.00 MiB 300 MiB 16.0 GiB
+	X
+	is --csv <<-X
+		pid,pid_ns,outer_pid,uid,user,state,command,job,uuid,used_bytes,limit_bytes,job_limit_bytes,overhead_bytes,start_time,last_activity,waiting_bytes,synchronizing_ns
+		PID,NS,PID,$(id -u),USER,alive,"play","one",$gpu,3145728,8388608,1073741824,314572800,TIME,TIME,,
+	X
+	is --csv --by user <<-X
+		uid,user,processes,used_bytes,overhead_bytes
+		$(id -u),USER,1,3145728,314572800
+	X
+	is --csv --by gpu <<-X
+		uuid,name,processes,used_bytes,overhead_bytes,total_bytes,untracked_bytes,driver_bytes
+		$gpu,"Simulated GPU",1,3145728,314572800,17179869184,,
+	X
+	"$cuward" ps --json | sed -E 's/20[0-9-]+T[0-9:.]+Z/TIME/' >out
+	told . "$(jq -nc "{schema: 1, time: \"TIME\", processes: [{pid: $pid, pid_ns: $ns, outer_pid: $pid, uid: $(id -u), user: \"$user\",
+		state: \"alive\", stopped: false, command: \"play\", job: \"one\", labels: \"team=red\", start_time: \"TIME\",
+		last_activity: \"TIME\", waiting: null, synchronizing: null, devices: [{uuid: \"$gpu\", total_bytes: 17179869184,
+		used_bytes: 3145728, overhead_bytes: 314572800, limits: [{scope: \"process\", bytes: 8388608}, {scope: \"job\", bytes: 1073741824}]}]}],
+		others: null, gpus: [{uuid: \"$gpu\", name: \"Simulated GPU\", total_bytes: 17179869184, used_bytes: 3145728,
+		overhead_bytes: 314572800, untracked_bytes: null, driver_bytes: null, processes: 1, claimed_more: false}],
+		users: [{uid: $(id -u), user: \"$user\", processes: 1, used_bytes: 3145728, overhead_bytes: 314572800}], unreadable: 0}")"
+	# The dead: as they were, but for what they hold.
+	kill -9 $pid
+	wait $pid || true
+	"$cuward" ps --stale | plain >table
+	grep -Eqx 'PID USER GPU-51000000 .* dead play' table
+	is <<-X
+		PID USER GPU USED LIMIT OVERHEAD SINCE ACTIVE WAITS COMMAND
+	X
+}

@@ -123,3 +123,60 @@ teardown() { box_teardown; }
 	cat out
 	grep -q '^ended' out
 }
+
+@test "each key at a terminal: what it sorts by, the filter and its end, the window, and the terminal as before" {
+	holder init device 0 alloc 5M say held sleep 600000
+	first=$pid
+	sleep 0.1
+	holder init device 0 alloc 3M say held sleep 600000
+	cat >drive <<-'P'
+		import fcntl, os, pty, re, select, struct, sys, termios, time
+		cuward, first, second = sys.argv[1:]
+		def size(rows, columns): fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+		pid, fd = pty.fork()
+		if pid == 0:
+		    os.execv("/bin/sh", ["sh", "-c", 'stty -a >before; "$0" top -d 0.2s; echo "status $?"; stty -a >after', cuward])
+		size(20, 120)
+		text = ""
+		def until(what, good):
+		    global text
+		    text, end = "", time.time() + 60
+		    while time.time() < end:
+		        if select.select([fd], [], [], 0.5)[0]:
+		            try:
+		                text += os.read(fd, 65536).decode(errors="replace")
+		            except OSError:
+		                text += "\x1b[H\x1b[J"
+		        # The last frame but the one that is being drawn.
+		        frames = [re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "", f).replace("\r", "") for f in text.split("\x1b[H")]
+		        if len(frames) > 2 and good(frames[-2]):
+		            return
+		    sys.exit("never: %s\n%s" % (what, frames[-2:]))
+		def order(frame):
+		    return [line.split()[0] for line in frame.split("\n") if line.endswith(" play") and not line.startswith("GPU")]
+		by_pid = sorted([first, second], key=int)
+		until("memory", lambda f: order(f) == [first, second])
+		for key, want in (("a", [second, first]), ("m", [first, second]), ("a", [second, first]), ("u", [first, second]),
+		        ("a", [second, first]), ("p", by_pid), ("x", by_pid)):
+		    os.write(fd, key.encode())
+		    until("key " + key, lambda f: order(f) == want)
+		os.write(fd, b"/" + second.encode())
+		until("filter while it is typed", lambda f: order(f) == [second] and "filter: %s_" % second in f)
+		os.write(fd, b"q")
+		until("q is a letter there", lambda f: order(f) == [] and "filter: %sq_" % second in f)
+		os.write(fd, b"\x1b")
+		until("no filter", lambda f: len(order(f)) == 2 and "filter:" not in f)
+		size(9, 60)
+		until("small", lambda f: len(f.split("\n")) <= 9 and max(map(len, f.split("\n"))) <= 60)
+		size(30, 150)
+		until("large", lambda f: order(f) == by_pid)
+		os.write(fd, b"q")
+		end = ""
+		while "status" not in end:
+		    end += os.read(fd, 65536).decode(errors="replace")
+		assert "\x1b[?1049l" in end and "status 0" in end, end
+		os.waitpid(pid, 0)
+	P
+	python3 drive "$cuward" $first $pid
+	diff <(sed 's/rows [0-9]*; columns [0-9]*//' before) <(sed 's/rows [0-9]*; columns [0-9]*//' after)
+}
