@@ -53,6 +53,9 @@ CUresult grant_open_for(struct grant *grant, const struct grant_request *request
  */
 bool grant_resize(struct grant *grant, uint64_t bytes);
 
+/* Imports whose size the driver could not be asked for: look again, if it may be asked now. */
+void grant_imports_look(void);
+
 /* The driver answered. Returns its answer. */
 CUresult grant_close(struct grant *grant, CUresult result, uint64_t handle);
 
@@ -73,6 +76,9 @@ bool grant_take_once(const struct asker *asker, uint64_t bytes, struct refusal *
 
 /* Take them for a while; grant_hold(), grant_grow() or quota_give_back() gives them back. */
 CUresult grant_reserve(int device, uint64_t bytes);
+
+/* The size of imported memory that nobody could ask for before. Never refused. */
+void grant_learn(uint64_t handle, uint64_t bytes);
 
 /*
  * Memory that has one record however often it changes its size: hold so much of it, 0 for none.

@@ -268,6 +268,9 @@ static void look(int device, const struct graph_use *over)
 	}
 	charge(device, 0);
 	lock_give_back(&graphs->lock);
+	/* The last capture ended meanwhile: who ended it may have looked before this was assumed. */
+	if (!answered && over && __atomic_load_n(&guest.captures, __ATOMIC_SEQ_CST) == 0)
+		look(device, NULL);
 }
 
 void graph_memory_look(int device)

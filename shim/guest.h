@@ -114,6 +114,7 @@ struct guest {
 	bool attached; /* cuInit succeeded; devices and limits are known */
 	bool refused;  /* configuration refused: nothing is granted */
 	bool green_streams; /* some stream was made in a green context */
+	bool unsized_imports; /* the size of some is not known: asked for while a stream captured */
 	bool new_contexts; /* some device has a new_context */
 	bool ended;
 	uint32_t thread_count;

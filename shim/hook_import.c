@@ -24,15 +24,43 @@ static CUresult open_import(struct grant *grant, enum record_class class, uint64
 	return grant_open_for(grant, &request);
 }
 
-/* Only the driver knows how large it is, and only once it is there. False: over the limit. */
+static bool captures(void)
+{
+	return __atomic_load_n(&guest.captures, __ATOMIC_SEQ_CST) != 0;
+}
+
+/*
+ * Only the driver knows how large it is, and only once it is there. False: over the limit. While a
+ * stream captures it is not asked: then the size is learnt when the last capture ends.
+ */
 static bool learn_size(struct grant *grant, CUdeviceptr pointer)
 {
 	size_t bytes = 0;
 
-	if (__atomic_load_n(&guest.captures, __ATOMIC_RELAXED) ||
-	    real.cuMemGetAddressRange_v2(NULL, &bytes, pointer) != CUDA_SUCCESS)
+	if (captures()) {
+		if (grant->at)
+			set_field(&grant->at->flags, grant->at->flags | RECORD_UNSIZED);
+		__atomic_store_n(&guest.unsized_imports, true, __ATOMIC_SEQ_CST);
+		return true;
+	}
+	if (real.cuMemGetAddressRange_v2(NULL, &bytes, pointer) != CUDA_SUCCESS)
 		return true;
 	return grant_resize(grant, bytes);
+}
+
+void grant_imports_look(void)
+{
+	uint32_t position = 0;
+	uint64_t pointer;
+	size_t bytes;
+
+	if (likely(!__atomic_load_n(&guest.unsized_imports, __ATOMIC_SEQ_CST)) || captures() ||
+	    !__atomic_exchange_n(&guest.unsized_imports, false, __ATOMIC_SEQ_CST))
+		return;
+	while ((pointer = ledger_next_unsized(&position)) != 0) {
+		if (real.cuMemGetAddressRange_v2(NULL, &bytes, pointer) == CUDA_SUCCESS)
+			grant_learn(pointer, bytes);
+	}
 }
 
 /*
@@ -77,6 +105,8 @@ static bool opened_again(const struct grant *grant, CUdeviceptr pointer)
 				cw_result == CUDA_SUCCESS ? *pointer : 0); \
 		} \
 		lock_give_back(&ledger.import_lock); \
+		/* The last capture may have ended before the record was there to be seen. */ \
+		grant_imports_look(); \
 		return cw_result; \
 	}
 

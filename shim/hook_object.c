@@ -338,6 +338,7 @@ static void captured_graph(CUgraph graph)
 			captured_graph(*graph); \
 		if (unlikely(graph_memory_possible())) \
 			graph_memory_look_everywhere(); \
+		grant_imports_look(); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 

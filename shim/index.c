@@ -81,6 +81,22 @@ bool index_find(enum record_class class, uint64_t handle, struct ledger_record *
 	return record != 0;
 }
 
+bool index_change(enum record_class class, uint64_t handle,
+	void (*change)(struct ledger_record *record, uint64_t value), uint64_t value)
+{
+	uint64_t key = index_key(class, handle);
+	uint32_t tag = index_tag(key);
+	struct index_shard *shard = index_shard(tag);
+	uint32_t record;
+
+	lock_take(&shard->lock);
+	record = shard->table[index_probe(shard, tag, key)].record;
+	if (record)
+		change(ledger_record(record - 1), value);
+	lock_give_back(&shard->lock);
+	return record != 0;
+}
+
 uint32_t index_put_back(enum record_class class, uint64_t handle, uint32_t record)
 {
 	uint64_t key = index_key(class, handle);

@@ -350,6 +350,20 @@ bool ledger_contains(uint64_t address, struct ledger_record *copy)
 	return false;
 }
 
+uint64_t ledger_next_unsized(uint32_t *position)
+{
+	struct ledger_record *r;
+	uint32_t record;
+
+	while ((r = record_at((*position)++, &record)) != NULL) {
+		uint64_t handle = field_of(r, handle);
+
+		if (handle && field_of(r, state) == RECORD_LIVE && field_of(r, flags) & RECORD_UNSIZED)
+			return handle;
+	}
+	return 0;
+}
+
 /* What a search for records to claim is after. */
 struct wanted {
 	bool (*fits)(const struct ledger_record *r, const struct wanted *wanted);

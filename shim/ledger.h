@@ -184,6 +184,9 @@ bool ledger_was_freed(enum record_class class, uint64_t handle, const void **by)
 /* Is there a live memory record that contains this address? Copies it. A search; for errors only. */
 bool ledger_contains(uint64_t address, struct ledger_record *copy);
 
+/* Handles of memory whose size is not known yet, one after the other; 0 at the end. */
+uint64_t ledger_next_unsized(uint32_t *position);
+
 /*
  * Claim, one after the other, the live records that `context` owns and that were made before epoch.
  * Start with *position = 0; LEDGER_NO_RECORD at the end.

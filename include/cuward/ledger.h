@@ -226,6 +226,7 @@ enum {
 	RECORD_CONTEXT_OWNED = 1u << 1, /* destroyed with its context */
 	RECORD_CLASS_LIMITED = 1u << 2, /* its bytes count against the limit of its kind */
 	RECORD_IN_POOL = 1u << 3,       /* of a pool that is charged for what it keeps */
+	RECORD_UNSIZED = 1u << 5,       /* imported, and the driver could not be asked for its size yet */
 	RECORD_GONE = 1u << 4,          /* claimed for good, whatever becomes of calls under way */
 };
 

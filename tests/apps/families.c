@@ -622,6 +622,8 @@ static void ipc_charged(void)
 	int ends[2];
 	CUipcMemHandle handle = exported(ends);
 	CUdeviceptr pointer = POISON, filler;
+	CUstream stream;
+	CUgraph graph;
 
 	OK(cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 	IS(charged(), 8 * MiB);
@@ -637,6 +639,17 @@ static void ipc_charged(void)
 	IS(charged(), 8 * MiB);
 	OK(cuIpcCloseMemHandle(pointer));
 	IS(charged(), 0);
+	/* While a stream captures the driver is not asked how large it is; as soon as none does, it is. */
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	IS(charged(), 0);
+	OK(cuStreamEndCapture(stream, &graph));
+	IS(charged(), 8 * MiB);
+	OK(cuIpcCloseMemHandle(pointer));
+	IS(charged(), 0);
+	OK(cuGraphDestroy(graph));
+	OK(cuStreamDestroy_v2(stream));
 	close(ends[1]);
 }
 

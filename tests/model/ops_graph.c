@@ -153,7 +153,7 @@ const struct operation operations_graph[] = {
 	{ "graph_create", FAM_graph, 3, graph_create, false },
 	{ "graph_destroy", FAM_graph, 3, graph_destroy, false },
 	{ "graph_nodes", FAM_graph, 6, add_nodes, false },
-	{ "graph_capture", FAM_graph, 4, capture, true }, /* while one goes on, the shim asks the driver nothing */
+	{ "graph_capture", FAM_graph, 4, capture, false },
 	{ "graph_exec", FAM_graph, 5, instantiate, false },
 	{ "graph_exec_destroy", FAM_graph, 4, exec_destroy, false },
 	{ "graph_launch", FAM_graph, 12, graph_launch, false },
