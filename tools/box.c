@@ -90,6 +90,21 @@ static bool sees(const struct box_process *process, uint32_t word)
 	return false;
 }
 
+/* What only its ledger tells: limits of more than its job. */
+static void add_wide_limits(struct box_hold *hold, const struct ledger_header *header)
+{
+	hold->user_limit_bytes = hold->group_limit_bytes = hold->gpu_limit_bytes = BYTES_NONE;
+	for (uint32_t i = 0; header && i < header->device_count; i++) {
+		const struct ledger_device *device = &header->devices[i];
+
+		if (device->slot_device != hold->word)
+			continue;
+		hold->user_limit_bytes = device->user_limit_bytes;
+		hold->group_limit_bytes = device->group_limit_bytes;
+		hold->gpu_limit_bytes = device->gpu_limit_bytes;
+	}
+}
+
 static void name_gpu(struct box_gpu *gpu, const struct ledger_header *header, uint32_t word)
 {
 	for (uint32_t i = 0; header && !gpu->name[0] && i < header->device_count; i++)
@@ -117,6 +132,7 @@ static void add_hold(struct box *box, struct box_process *process, uint32_t word
 		.overhead_bytes = overhead_of(process, word), .limit_bytes = slot->process_limit[word],
 		.job_limit_bytes = slot->job_limit[word] ? slot->job_limit[word] : BYTES_NONE,
 	};
+	add_wide_limits(hold, process->peek.header);
 	if (!process->file->own && used > box->gpus[hold->gpu].total_bytes)
 		hold->used_bytes = BYTES_UNKNOWN;
 	name_gpu(&box->gpus[hold->gpu], process->peek.header, word);
@@ -302,10 +318,19 @@ struct box_process *box_find(const struct box *box, pid_t pid)
 
 uint64_t box_limit(const struct box_hold *hold, const char **scope)
 {
-	bool job = hold->job_limit_bytes < hold->limit_bytes;
+	const struct {
+		const char *scope;
+		uint64_t bytes;
+	} limits[] = { { "process", hold->limit_bytes }, { "job", hold->job_limit_bytes },
+		{ "user", hold->user_limit_bytes }, { "group", hold->group_limit_bytes },
+		{ "gpu", hold->gpu_limit_bytes } };
+	unsigned least = 0;
 
-	*scope = job ? "job" : "process";
-	return job ? hold->job_limit_bytes : hold->limit_bytes;
+	for (unsigned i = 1; i < sizeof(limits) / sizeof(limits[0]); i++)
+		if (limits[i].bytes < limits[least].bytes)
+			least = i;
+	*scope = limits[least].scope;
+	return limits[least].bytes;
 }
 
 bool box_in_job(const struct box_process *process, const char *job)

@@ -31,6 +31,7 @@ struct box_hold {
 	uint64_t overhead_bytes; /* BYTES_UNKNOWN */
 	uint64_t limit_bytes;    /* of the process, BYTES_NONE */
 	uint64_t job_limit_bytes;
+	uint64_t user_limit_bytes, group_limit_bytes, gpu_limit_bytes; /* where its ledger can be read */
 };
 
 struct box_process {
@@ -105,7 +106,7 @@ pid_t box_pid(const char *text);
 struct box_process *box_find(const struct box *box, pid_t pid);
 /* The process with this pid that is not under cuward. */
 const struct box_other *box_find_other(const struct box *box, pid_t pid);
-/* The least limit that binds it there, and of what: "process" or "job"; BYTES_NONE. */
+/* The least limit that binds it there, and of what: "process", "job", "user"...; BYTES_NONE. */
 uint64_t box_limit(const struct box_hold *hold, const char **scope);
 /* Is it of this job, or of one within it? */
 bool box_in_job(const struct box_process *process, const char *job);

@@ -51,16 +51,21 @@ json_t *ps_text(const char *text)
 	return string ? string : json_null();
 }
 
+static void add_limit(json_t *limits, const char *scope, uint64_t bytes)
+{
+	if (bytes != BYTES_NONE)
+		json_array_append_new(limits, json_pack("{s:s, s:o}", "scope", scope, "bytes", ps_bytes(bytes)));
+}
+
 static json_t *limits_of(const struct box_hold *hold)
 {
 	json_t *limits = json_array();
 
-	if (hold->limit_bytes != BYTES_NONE)
-		json_array_append_new(limits, json_pack("{s:s, s:o}", "scope", "process", "bytes",
-			ps_bytes(hold->limit_bytes)));
-	if (hold->job_limit_bytes != BYTES_NONE)
-		json_array_append_new(limits, json_pack("{s:s, s:o}", "scope", "job", "bytes",
-			ps_bytes(hold->job_limit_bytes)));
+	add_limit(limits, "process", hold->limit_bytes);
+	add_limit(limits, "job", hold->job_limit_bytes);
+	add_limit(limits, "user", hold->user_limit_bytes);
+	add_limit(limits, "group", hold->group_limit_bytes);
+	add_limit(limits, "gpu", hold->gpu_limit_bytes);
 	return limits;
 }
 

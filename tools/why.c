@@ -152,6 +152,23 @@ static uint64_t used_by_group(const struct telling *t, uint32_t word)
 	return sum;
 }
 
+/* Of a GPU everybody, else those of its user. */
+static uint64_t used_by_many(const struct telling *t, size_t gpu, bool all)
+{
+	const struct box *box = t->watch->box;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < box->count; i++) {
+		const struct box_process *process = &box->processes[i];
+
+		for (size_t j = 0; j < process->hold_count && !t->watch->of[i].gone; j++)
+			if (process->holds[j].gpu == gpu && (all || process->uid == t->process->uid))
+				sum = slots_add(sum, t->watch->of[i].now.words[process->holds[j].word] &
+					WORD_BYTES_MASK);
+	}
+	return sum;
+}
+
 static void tell_near(const struct telling *t, const char *scope, uint64_t used, uint64_t limit,
 	const struct box_hold *hold)
 {
@@ -171,6 +188,8 @@ static void tell_limits(const struct telling *t)
 			now->process_limit[hold->word], hold);
 		tell_near(t, "job", used_by_group(t, hold->word),
 			now->job_limit[hold->word] ? now->job_limit[hold->word] : BYTES_NONE, hold);
+		tell_near(t, "user", used_by_many(t, hold->gpu, false), hold->user_limit_bytes, hold);
+		tell_near(t, "gpu", used_by_many(t, hold->gpu, true), hold->gpu_limit_bytes, hold);
 	}
 }
 

@@ -197,6 +197,37 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 	X
 }
 
+@test "the limit that binds may be that of the user, or of all on the GPU: ps names it, why says that it is near" {
+	policy '[default]' 'user_max = 8M' '[user 4102]' 'user_max = none'
+	common <<-'X'
+		CUWARD_MEMORY=9M holds 4101 init device 0 alloc 4M say held sleep 600000
+		first=$pid
+		near() { as 4101 cuward why --json --for 0.2s $first >why || true
+			jq -r '.processes[0].verdicts[] | select(.verdict == "near-limit") | .evidence' why; }
+		as 4101 cuward ps --json $first >ps
+		told ps '.processes[0].devices[0].limits == [{ scope: "process", bytes: 9437184 }, { scope: "user", bytes: 8388608 }]'
+		as 4101 cuward ps | grep "^ *$first " | grep -q ' 8.00 MiB user '
+		# Half of it is not near; what another process of the user holds counts, another user's does not.
+		[ -z "$(near)" ]
+		holds 4101 init device 0 alloc 4M say held sleep 600000
+		[ "$(near)" = "8.00 MiB of the user limit of 8.00 MiB are used on GPU-51000000" ]
+		kill -9 $pid
+		wait $pid || true
+		holds 4103 init device 0 alloc 8M say held sleep 600000
+		[ -z "$(near)" ]
+		kill -9 $pid $first
+		wait
+		# Of all: what nobody may have is 12 MiB less than the GPU.
+		printf '[default]\nreserve = %d\n' $(((16 << 30) - (12 << 20))) >/etc/cuward/cuward.conf
+		holds 4101 init device 0 alloc 5M say held sleep 600000
+		first=$pid
+		as 4101 cuward ps | grep "^ *$first " | grep -q ' 12.0 MiB gpu '
+		[ -z "$(near)" ]
+		holds 4103 init device 0 alloc 6M say held sleep 600000
+		[ "$(near)" = "11.0 MiB of the gpu limit of 12.0 MiB are used on GPU-51000000" ]
+	X
+}
+
 @test "clean --all: of all who were there, wherever their own folders are" {
 	common <<-'X'
 		mkdir -p /run/user/4102/cuward
