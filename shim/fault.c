@@ -59,6 +59,14 @@ void fault_note(struct thread *thread, enum cuward_finding finding, uint64_t han
 	note(thread, finding, &fault);
 }
 
+/* Physical memory that only its mappings keep: the handle was given back before. */
+static bool only_mapped(enum record_class class, uint64_t handle)
+{
+	struct ledger_record record;
+
+	return class == CLASS_PHYSICAL && ledger_find(class, handle, &record) && record.refs == 0;
+}
+
 void fault_explain(struct thread *thread, enum record_class class, uint64_t handle)
 {
 	struct ledger_fault fault = { .pointer = handle };
@@ -67,6 +75,8 @@ void fault_explain(struct thread *thread, enum record_class class, uint64_t hand
 
 	if (ledger_was_freed(class, handle, &by)) {
 		fault.other_site = site_of_address(by);
+		note(thread, FINDING_DOUBLE_FREE, &fault);
+	} else if (only_mapped(class, handle)) {
 		note(thread, FINDING_DOUBLE_FREE, &fault);
 	} else if (class == CLASS_MEMORY &&
 		__atomic_load_n(&guest.header->findings[FINDING_INTERIOR_FREE], __ATOMIC_RELAXED) <

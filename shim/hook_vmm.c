@@ -6,6 +6,7 @@
  */
 #include <sys/stat.h>
 
+#include "fault.h"
 #include "grant.h"
 #include "ledger.h"
 #include "lock.h"
@@ -67,9 +68,10 @@ CUresult on_cuMemRelease(CUmemGenericAllocationHandle handle)
 	struct release release;
 
 	release_open_ref(&release, CLASS_PHYSICAL, handle, REF_HANDLE);
-	if (release.record == LEDGER_NO_RECORD)
-		release_open_ref(&release, CLASS_OBJECT, grant_object_key(OBJECT_MULTICAST, handle),
-			REF_HANDLE);
+	if (release.record == LEDGER_NO_RECORD && guest.header &&
+	    refs_open(&release.change, CLASS_OBJECT, grant_object_key(OBJECT_MULTICAST, handle),
+		REF_HANDLE, false))
+		release.record = release.change.record;
 	return release_close_ref(&release, real.cuMemRelease(handle));
 }
 
@@ -192,6 +194,9 @@ CUresult on_cuMemUnmap(CUdeviceptr ptr, size_t size)
 
 	mapping_open_range(&chain, ptr, size);
 	result = real.cuMemUnmap(ptr, size);
+	chain.lost = result == CUDA_ERROR_DEINITIALIZED && chain.first;
+	if (chain.lost)
+		fault_note(guest_thread(), FINDING_FREE_AFTER_SHUTDOWN, ptr, NULL);
 	mapping_close(&chain, result == CUDA_SUCCESS);
 	return traced_end(CALL_cuMemUnmap, result, began_ns);
 }

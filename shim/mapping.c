@@ -150,6 +150,8 @@ void mapping_close(struct mapping_chain *chain, bool done)
 			list(chain->array, at);
 		if (last)
 			grant_gone(change.record);
+		else if (chain->lost && mapping->link && ledger_record(mapping->link - 1)->refs == 0)
+			ledger_set_state(ledger_record(mapping->link - 1), RECORD_LOST);
 	}
 }
 

@@ -16,6 +16,7 @@
 struct mapping_chain {
 	uint32_t first; /* + 1 */
 	uint32_t array; /* record whose mappings they were, or LEDGER_NO_RECORD */
+	bool lost;      /* for the close: the driver is gone, and what only they kept with it */
 };
 
 /* The driver is about to map this handle. False: a handle nobody knows. */

@@ -66,6 +66,15 @@ void release_open(struct release *release, enum record_class class, uint64_t han
 	release_open_hot(release, class, handle);
 }
 
+/* A handle of cuMemRelease that was a multicast object's, which is no memory but released alike. */
+static bool was_multicast(const struct release *release)
+{
+	const void *by;
+
+	return release->class == CLASS_PHYSICAL &&
+		ledger_was_freed(CLASS_OBJECT, grant_object_key(OBJECT_MULTICAST, release->handle), &by);
+}
+
 /* The driver refused to free something we do not know: say what it probably is. */
 static void explain_failed_free(const struct release *release, CUresult result)
 {
@@ -73,8 +82,57 @@ static void explain_failed_free(const struct release *release, CUresult result)
 		return;
 	if (result == CUDA_ERROR_DEINITIALIZED)
 		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle, NULL);
+	else if (was_multicast(release))
+		fault_note(release->thread, FINDING_DOUBLE_FREE, release->handle, NULL);
 	else
 		fault_explain(release->thread, release->class, release->handle);
+}
+
+/* Which of the calls that free does it for what this call makes; of one that frees: itself. */
+static uint16_t freed_by(uint16_t api)
+{
+	switch (api) {
+	case CALL_cuMemAllocHost:
+	case CALL_cuMemAllocHost_v2:
+	case CALL_cuMemHostAlloc:
+	case CALL_cuMemFreeHost:
+		return CALL_cuMemFreeHost;
+	case CALL_cuMemHostRegister:
+	case CALL_cuMemHostRegister_v2:
+	case CALL_cuMemHostUnregister:
+		return CALL_cuMemHostUnregister;
+	case CALL_cuIpcOpenMemHandle:
+	case CALL_cuIpcOpenMemHandle_v2:
+	case CALL_cuIpcCloseMemHandle:
+		return CALL_cuIpcCloseMemHandle;
+	case CALL_cuMipmappedArrayCreate:
+	case CALL_cuExternalMemoryGetMappedMipmappedArray:
+	case CALL_cuMipmappedArrayDestroy:
+		return CALL_cuMipmappedArrayDestroy;
+	default: /* cuMemFree in all its forms; of other classes there is one way only */
+		return CALL_cuMemFree_v2;
+	}
+}
+
+static bool says_not_so(CUresult result)
+{
+	return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
+		result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+/* The driver refused to free what is live, and stays so. */
+static void explain_kept(const struct release *release, CUresult result)
+{
+	struct ledger_record *record = ledger_record(release->record);
+
+	if (result == CUDA_ERROR_DEINITIALIZED) {
+		/* The driver is gone and its memory with it: not live, and no leak. */
+		ledger_set_state(record, RECORD_LOST);
+		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle, record);
+	} else if (record->class != CLASS_OBJECT && says_not_so(result) &&
+		freed_by(record->api) != freed_by(thread_api(release->thread))) {
+		fault_note(release->thread, FINDING_INVALID_FREE, release->handle, record);
+	}
 }
 
 static void failed(const struct release *release, CUresult result)
@@ -89,12 +147,7 @@ static void failed(const struct release *release, CUresult result)
 		return;
 	}
 	grant_sweep_missed(release->record);
-	if (result == CUDA_ERROR_DEINITIALIZED) {
-		/* The driver is gone and its memory with it: not live, and no leak. */
-		ledger_set_state(ledger_record(release->record), RECORD_LOST);
-		fault_note(release->thread, FINDING_FREE_AFTER_SHUTDOWN, release->handle,
-			ledger_record(release->record));
-	}
+	explain_kept(release, result);
 }
 
 CUresult release_close_oddly(struct release release, CUresult result)
@@ -130,11 +183,15 @@ void release_open_ref(struct release *release, enum record_class class, uint64_t
 
 CUresult release_close_ref(struct release *release, CUresult result)
 {
-	if (refs_close(&release->change, result == CUDA_SUCCESS))
+	bool gone = refs_close(&release->change, result == CUDA_SUCCESS);
+
+	if (gone)
 		account(release->thread, release->record, release->began_ns);
 	else if (result != CUDA_SUCCESS)
 		traced_end(thread_api(release->thread), result, release->began_ns);
 	if (result != CUDA_SUCCESS && release->record == LEDGER_NO_RECORD)
 		explain_failed_free(release, result);
+	else if (result != CUDA_SUCCESS && !gone)
+		explain_kept(release, result);
 	return result;
 }

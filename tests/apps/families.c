@@ -129,9 +129,28 @@ static void vmm_limit(void)
 	IS(charged(), LIMIT);
 	OK(cuMemRelease(handle));
 	OK(cuMemRelease(full));
-	IS(cuMemRelease(full) != 0, 1);
+	IS(cuMemRelease(full), CUDA_ERROR_INVALID_VALUE);
 	IS(charged(), 0);
 	create(2 * MiB);
+}
+
+/* Once too often: what is mapped lives on, as it would have. */
+static void released(void)
+{
+	CUmulticastObjectProp prop = {
+		.numDevices = 2, .size = 64 * MiB, .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR };
+	CUmemGenericAllocationHandle handle = create(2 * MiB);
+	CUdeviceptr at = reserve(2 * MiB);
+
+	OK(cuMemMap(at, 2 * MiB, 0, handle, 0));
+	for (int i = 0; i < 3; i++)
+		IS(cuMemRelease(handle), i ? CUDA_ERROR_INVALID_VALUE : 0);
+	IS(charged(), 2 * MiB);
+	OK(cuMemUnmap(at, 2 * MiB));
+	IS(charged(), 0);
+	OK(cuMulticastCreate(&handle, &prop));
+	OK(cuMemRelease(handle));
+	IS(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void vmm_context(void)
@@ -610,7 +629,7 @@ static void ipc(void)
 	IS(charged(), 0);
 	OK(cuIpcOpenMemHandle_v2(&again, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 	IS(again, pointer);
-	IS(cuMemFree_v2(pointer) != 0, 1);
+	IS(cuMemFree_v2(pointer), CUDA_ERROR_INVALID_VALUE);
 	OK(cuIpcCloseMemHandle(pointer));
 	if (getenv("CLOSE_ALL"))
 		OK(cuIpcCloseMemHandle(pointer));
@@ -902,7 +921,7 @@ static const struct {
 #define S(name) { #name, name }
 	S(vmm_odd), S(exported_and_kept), S(vmm_export), S(vmm_importer), S(sparse), S(pool_cycles),
 	S(pool_importer), S(pool_export), S(three_paths),
-	S(vmm_orders), S(vmm_limit), S(vmm_context), S(multicast), S(import_own), S(arrays), S(mipmaps),
+	S(vmm_orders), S(vmm_limit), S(released), S(vmm_context), S(multicast), S(import_own), S(arrays), S(mipmaps),
 	S(array_context), S(graph_memory), S(graph_again), S(graph_freed_outside), S(captured), S(captured_nodes), S(external), S(exporter),
 	S(ipc), S(ipc_charged), S(pool_reserved), S(pool_on_host), S(kinds), S(overhead), S(modules),
 	S(green), S(objects),

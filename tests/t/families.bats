@@ -44,6 +44,7 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	denied 1 $((2 * MiB))
 	ask '[.denials[] | [.api, .count]]' '[["cuMemCreate",1]]'
 	leaks "[[\"leak\",\"vmm\",$((2 * MiB)),1]]"
+	findings '[["double-free",1]]'
 	agrees
 }
 
@@ -201,6 +202,7 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	mv "$(grep -l '"imported": { "live_bytes": 8388608' r-*.json)" r.json
 	kind imported $((8 * MiB)) 1 1 0
 	leaks "[[\"imported\",\"imported\",$((8 * MiB)),1]]"
+	findings '[["invalid-free",1]]'
 	used 0 0
 	CLOSE_ALL=1 story ipc
 	mv "$(grep -l '"imported": { "live_bytes": 0, "live": 0, "peak_bytes": 8388608' r-*.json)" r.json
