@@ -361,6 +361,28 @@ static void places(void)
 
 /* ---- shapes that mean nothing ---- */
 
+/* Width, height, size of an element; what the driver says of it, or we of what wraps. */
+static void pitches(void)
+{
+	static const struct {
+		size_t width, height;
+		unsigned element;
+		CUresult result;
+	} odd[] = { { 64, 8, 0, INVALID }, { 64, 8, 3, INVALID }, { 64, 8, UINT32_MAX, INVALID }, { 0, 8, 4, INVALID },
+		{ 64, 0, 4, INVALID }, { 0, 0, 0, INVALID }, { SIZE_MAX, 1, 4, OOM }, { SIZE_MAX, 8, 0, OOM },
+		{ 1ull << 33, 1ull << 31, 4, OOM }, { 1ull << 32, 1ull << 32, 16, OOM }, { 4, SIZE_MAX, 4, OOM } };
+
+	for (unsigned i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		CUdeviceptr pointer = POISON;
+		size_t pitch = POISON;
+
+		IS(cuMemAllocPitch_v2(&pointer, &pitch, odd[i].width, odd[i].height, odd[i].element), odd[i].result);
+		IS(pointer, POISON);
+		IS(pitch, POISON);
+		IS(charged(), 0);
+	}
+}
+
 static void shapes(void)
 {
 	static const size_t odd[][3] = { { 0, 0, 0 }, { 0, 8, 8 }, { SIZE_MAX, 1, 1 }, { SIZE_MAX, SIZE_MAX, SIZE_MAX },
@@ -382,9 +404,68 @@ static void shapes(void)
 		IS(mipmap, POISON);
 		IS(charged(), 0);
 	}
+	pitches();
 }
 
 /* ---- after a refusal the next small request is served, whichever call was refused ---- */
+
+static void refused_on_host(void)
+{
+	CUmemAllocationProp there = place(CU_MEM_LOCATION_TYPE_HOST, 0);
+	CUmemGenericAllocationHandle handle;
+
+	IS(cuMemCreate(&handle, 16 * MiB, &there, 0), OOM);
+	OK(cuMemCreate(&handle, 2 * MiB, &there, 0));
+	OK(cuMemRelease(handle));
+}
+
+static void refused_from_pool(void)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+	CUmemoryPool pool;
+	CUdeviceptr pointer;
+
+	OK(cuMemPoolCreate(&pool, &props));
+	IS(cuMemAllocFromPoolAsync(&pointer, LIMIT + 1, pool, NULL), OOM);
+	OK(cuMemAllocFromPoolAsync(&pointer, 1, pool, NULL));
+	OK(cuMemFreeAsync(pointer, NULL));
+	OK(cuMemPoolDestroy(pool));
+}
+
+static void refused_at_launch(void)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS node = { .bytesize = 48 * MiB, .poolProps = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } } };
+	CUdeviceptr filler;
+	CUgraphNode first, last;
+	CUgraph graph;
+	CUgraphExec exec;
+
+	OK(cuGraphCreate(&graph, 0));
+	OK(cuGraphAddMemAllocNode(&first, graph, NULL, 0, &node));
+	OK(cuGraphAddMemFreeNode(&last, graph, &first, 1, node.dptr));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	filler = take(32 * MiB);
+	IS(cuGraphLaunch(exec, NULL), OOM);
+	OK(cuMemFree_v2(take(1)));
+	OK(cuMemFree_v2(filler));
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(graph));
+}
+
+static void refused_first_abi(void)
+{
+	CUdeviceptr_v1 pointer;
+	unsigned pitch;
+
+	IS(cuMemAlloc(&pointer, LIMIT + 1), OOM);
+	OK(cuMemAlloc(&pointer, 1));
+	OK(cuMemFree(pointer));
+	IS(cuMemAllocPitch(&pointer, &pitch, 8192, 65536, 4), OOM);
+	OK(cuMemAllocPitch(&pointer, &pitch, 8, 8, 4));
+	OK(cuMemFree(pointer));
+}
 
 static void small_next(void)
 {
@@ -393,6 +474,9 @@ static void small_next(void)
 	CUDA_ARRAY_DESCRIPTOR tiny = { .Width = 8, .Height = 8, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4 };
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr pointer;
+	CUDA_ARRAY3D_DESCRIPTOR deep = { .Width = 8192, .Height = 8192, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4 };
+	CUDA_ARRAY3D_DESCRIPTOR shallow = { .Width = 8, .Height = 8, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4 };
+	CUmipmappedArray mipmap;
 	CUarray array;
 	size_t pitch;
 
@@ -413,6 +497,16 @@ static void small_next(void)
 		IS(cuArrayCreate_v2(&array, &flat), OOM);
 		OK(cuArrayCreate_v2(&array, &tiny));
 		OK(cuArrayDestroy(array));
+		IS(cuArray3DCreate_v2(&array, &deep), OOM);
+		OK(cuArray3DCreate_v2(&array, &shallow));
+		OK(cuArrayDestroy(array));
+		IS(cuMipmappedArrayCreate(&mipmap, &deep, 4), OOM);
+		OK(cuMipmappedArrayCreate(&mipmap, &shallow, 4));
+		OK(cuMipmappedArrayDestroy(mipmap));
+		refused_from_pool();
+		refused_at_launch();
+		refused_on_host();
+		refused_first_abi();
 		OK(cuCtxSynchronize());
 		IS(charged(), 0);
 	}

@@ -125,20 +125,22 @@ limited() {
 	printf 'const char *cudnnCreate(void) { return "cudnn"; }
 		const char *cuMyOwn(void) { return "own"; }
 		const char *cublasCreate_v2(void) { return "cublas"; }
+		const char *curl_easy_init(void) { return "curl"; }
+		const char *culaXYZ(void) { return "cula"; }
 		const char *cuMemAlloc_v9(void) { return "v9"; }' >real.c
 	printf '#include <dlfcn.h>\n#define F(name) const char *name(void) { static const char *(*f)(void); \\
 		if (!f) f = (const char *(*)(void))dlsym(dlopen("./real.so", 1), #name); return f(); }
-		F(cudnnCreate) F(cuMyOwn) F(cublasCreate_v2) F(cuMemAlloc_v9)' >forward.c
+		F(cudnnCreate) F(cuMyOwn) F(cublasCreate_v2) F(curl_easy_init) F(culaXYZ) F(cuMemAlloc_v9)' >forward.c
 	printf '#include <stdio.h>\nconst char *cudnnCreate(void), *cuMyOwn(void), *cublasCreate_v2(void),
-		*cuMemAlloc_v9(void); int main(void) { printf("%%s %%s %%s %%s\\n", cudnnCreate(), cuMyOwn(),
-		cublasCreate_v2(), cuMemAlloc_v9()); }' >p.c
+		*curl_easy_init(void), *culaXYZ(void), *cuMemAlloc_v9(void); int main(void) { printf("%%s %%s %%s %%s %%s %%s\\n",
+		cudnnCreate(), cuMyOwn(), cublasCreate_v2(), curl_easy_init(), culaXYZ(), cuMemAlloc_v9()); }' >p.c
 	$CC -shared -fPIC -o real.so real.c
 	$CC -O0 -shared -fPIC -o libcudnn_like.so forward.c -ldl
 	$CC -o p p.c "$PWD/libcudnn_like.so"
-	[ "$(LD_PRELOAD=$shim ./p)" = "cudnn own cublas v9" ]
+	[ "$(LD_PRELOAD=$shim ./p)" = "cudnn own cublas curl cula v9" ]
 	mkdir odd
 	cp "$shim" odd/libcuda.so.9
-	[ "$(LD_PRELOAD=odd/libcuda.so.9 ./p)" = "cudnn own cublas v9" ]
+	[ "$(LD_PRELOAD=odd/libcuda.so.9 ./p)" = "cudnn own cublas curl cula v9" ]
 }
 
 # same COMMAND...: it prints the same with and without the preload, whoever answers.

@@ -28,6 +28,17 @@ play() { traced "$BATS_FILE_TMPDIR/play" "$@"; }
 	events_of "$trace" | grep '^cuward:api: .* name = "cuMemAlloc_v2"$'
 }
 
+@test "run --trace: what is switched off has no event; what runs beside it has its own" {
+	traced sh -c "CUWARD_DISABLE=1 \$0 init device 0 alloc 1M freeall; \$0 init device 0 alloc 2M; :" "$BATS_FILE_TMPDIR/play"
+	[ "$(events_of "$trace" | grep -c '^cuward:process: ')" = 1 ]
+	[ "$(count_of "$trace" alloc) $(count_of "$trace" free)" = "1 0" ]
+	events_of "$trace" | grep '^cuward:alloc: .* bytes = 2097152 '
+	rm -r "$trace"
+	CUWARD_DISABLE=1 play init device 0 alloc 1M freeall
+	[ -d "$trace" ]
+	[ "$(events_of "$trace" | grep -c '^cuward:')" = 0 ]
+}
+
 @test "run --trace: a killed process gets its end and what it held" {
 	run -137 play init device 0 alloc 1M kill 9
 	[ "$(count_of "$trace" alloc)" = 1 ]
