@@ -12,6 +12,8 @@ setup() {
 	cp "$B/libcuward-lttng.so" "$public/bin"
 	# The session daemon of the whole box: with a /run and ports of its own.
 	namespaces="-m -n"
+	# shellcheck disable=SC2086
+	unshare $namespaces true 2>/dev/null || skip "no network namespaces here"
 	cat >>"$public/enter" <<-'X'
 		export HOME=$public
 		mkdir -m 700 "$public/state-0"
