@@ -218,6 +218,12 @@ static void batches(uint64_t ns)
 	WORK(ns, cuMemcpy3DBatchAsync_ptsz(1, &box, &failed, 0, per_thread));
 	WORK(ns, cuMemcpy3DBatchAsync_v2(1, &box, 0, stream));
 	WORK(ns, cuMemcpy3DBatchAsync_v2_ptsz(1, &box, 0, per_thread));
+#if CUDA_VERSION >= 13020
+	WORK(ns, cuMemcpyWithAttributesAsync(to, from, BYTES, &ordered, stream));
+	WORK(ns, cuMemcpyWithAttributesAsync_ptsz(to, from, BYTES, &ordered, NULL));
+	WORK(ns, cuMemcpy3DWithAttributesAsync(&box, 0, stream));
+	WORK(ns, cuMemcpy3DWithAttributesAsync_ptsz(&box, 0, NULL));
+#endif
 }
 
 static void sets(uint64_t ns)
