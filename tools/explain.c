@@ -14,8 +14,8 @@ const struct explain_page explain_pages[] = {
 	{ "invalid-free", "finding",
 		"A free of a pointer that the driver never handed out here: not initialized, of another "
 		"process, "
-		"or of another family (cudaFree of host memory).\n"
-		"The report names the place." },
+		"or of another family (cudaFree of host memory), which stays live then.\n"
+		"The report names the place, and where it was allocated if it was here." },
 	{ "interior-free", "finding",
 		"A free of a pointer into the middle of an allocation. The driver refuses it and the "
 		"memory stays.\n"

@@ -82,9 +82,11 @@ static uint64_t registered(void)
 /* For the call whose pointers are short. */
 static uint64_t registered_low(void)
 {
-	void *pointer = mmap(NULL, MiB, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	void *pointer = mmap((void *)0x30000000, MiB, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+	if ((uint64_t)pointer != (uint32_t)(uint64_t)pointer)
+		exit(2);
 	OK(cuMemHostRegister_v2(pointer, MiB, 0));
 	return (uint64_t)pointer;
 }
