@@ -19,7 +19,7 @@ get_client taichi taichi==1.7.4 'colorama==0.4.*' 'dill==0.3.*' 'rich==13.*'
 get_client triton triton==3.5.0
 get_client numba-cuda numba-cuda==0.30.4 numba==0.68.1 llvmlite==0.50.0 numpy==2.4.6 cuda-bindings==13.5.0 \
 	cuda-core==1.2.2 cuda-pathfinder==1.9.1 packaging==26.4 \
-	nvidia-nvvm==13.5.37 nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-runtime==13.5.37
+	nvidia-nvvm==13.5.37 nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-runtime==13.5.37 nvidia-nvjitlink==13.5.37
 # What unpacks it forgets who may run.
 chmod -f +x "$top"/build/clients/toolkit/nvidia/cu13/bin/* "$top"/build/clients/toolkit/nvidia/cu13/nvvm/bin/* || :
 chmod -f +x "$top"/build/clients/triton/triton/backends/nvidia/bin/* || :
