@@ -24,8 +24,6 @@
 
 /* So long after the provider was loaded a session may still want its events. */
 #define SESSION_WAIT_NS 8000000000ull
-/* The loader waits for the daemon, and then all events are enabled; unless that takes so long. */
-#define LOAD_QUICK_NS 150000000ull
 #define SETTLE_NS 20000000ull
 
 static const uint32_t never, always = 1;
@@ -224,8 +222,9 @@ static enum trace_answer start(uint32_t asked)
 			return ANSWER_NO_PROVIDER;
 		guest.trace_waits_for = asked;
 		guest.trace_waits_ns = guest_clock_ns();
-		guest.trace_seen_ns = !before && guest.trace_waits_ns - began < LOAD_QUICK_NS &&
-			trace_ops.enabled() ? 1 : 0;
+		/* The load waits until all events are enabled, unless that takes too long. */
+		guest.trace_seen_ns = !before && trace_ops.enabled() &&
+			guest.trace_waits_ns - began < trace_patience_ns() / 4 * 3 ? 1 : 0;
 	}
 	return begin();
 }

@@ -67,6 +67,13 @@ static bool timeout_wanted(void)
 	return !asked || strcmp(asked, "0") == 0;
 }
 
+uint64_t trace_patience_ns(void)
+{
+	long ms = strtol(timeout_wanted() ? TIMEOUT_IMPATIENT : getenv(TIMEOUT_NAME), NULL, 10);
+
+	return ms < 0 ? UINT64_MAX : (uint64_t)ms * 1000000;
+}
+
 static void environment_lend(void)
 {
 	static char timeout[] = TIMEOUT_NAME "=" TIMEOUT_IMPATIENT;

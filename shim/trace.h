@@ -79,6 +79,8 @@ enum trace_state trace_start(const char *folder, char *why, unsigned why_bytes);
 /* The parts of it. Load the provider, if it is not there yet. False: why says why. */
 bool trace_load(const char *folder, char *why, unsigned why_bytes);
 bool trace_is_loaded(void);
+/* So long the load waits for the daemon at most. */
+uint64_t trace_patience_ns(void);
 /* A new trace, if a session records by now: trace_on, and all that can be defined is undefined. */
 bool trace_begin(void);
 /* Where liblttng-ust is to look for its daemon when it is loaded; "": where it looks anyway. */
