@@ -1,5 +1,9 @@
 /*
  * admin.c - the policy files: a small INI, read once at cuInit and by `cuward limit`.
+ *
+ * The shim and the command read them with this same code. A library (libinih) could serve the command
+ * alone, since the shim needs libc only; then two parsers would have to agree on every comment, blank
+ * and over-long line, and what `cuward limit check` passed might still let nobody start.
  */
 #include "admin.h"
 

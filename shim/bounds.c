@@ -171,6 +171,16 @@ static void settle_device(uint32_t index)
 	}
 }
 
+/* Who lost the variable on the way is bound as the others are, from when they are there on. */
+static void inherit_job_limit(void)
+{
+	for (uint32_t i = 0; guest.slot && i < guest.device_count; i++)
+		if (bounds.job[i] == BYTES_NONE)
+			bounds.job[i] = group_job_limit(guest.devices[i].ledger->slot_device);
+	for (uint32_t i = 0; guest.slot && i < guest.device_count; i++)
+		guest.slot->job_asked[guest.devices[i].ledger->slot_device] = bounds.job[i];
+}
+
 /* The changes first: one that comes in between is seen next time. */
 void bounds_reload(void)
 {
@@ -178,6 +188,7 @@ void bounds_reload(void)
 
 	lock_take(&bounds.lock);
 	changed = __atomic_load_n(guest.limits_changed, __ATOMIC_ACQUIRE);
+	inherit_job_limit();
 	for (uint32_t i = 0; i < guest.device_count; i++)
 		settle_device(i);
 	__atomic_store_n(&guest.limits_seen, changed, __ATOMIC_RELAXED);
@@ -206,12 +217,21 @@ static void find_group(void)
 	group_inherit(guest.slot);
 }
 
-/* Who lost the variable on the way is bound as the others are. */
-static void inherit_job_limit(void)
+/* Those of our job that came before us may have lost the variable: they look again. */
+static void tell_job(void)
 {
+	const struct slots_header *header = share_slots();
+	struct slot *slots = (struct slot *)(header + 1);
+	uint64_t limited = BYTES_NONE;
+
 	for (uint32_t i = 0; i < guest.device_count; i++)
-		if (bounds.job[i] == BYTES_NONE)
-			bounds.job[i] = group_job_limit(guest.devices[i].ledger->slot_device);
+		limited &= guest.devices[i].group.job;
+	if (!guest.slot || !guest.slot->who.job[0] || limited == BYTES_NONE)
+		return;
+	/* So many at once that what `cuward limit` writes meanwhile, one more, is another number. */
+	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++)
+		if (slots[i].state == SLOT_TAKEN && &slots[i] != guest.slot && slots[i].who.job[0])
+			__atomic_add_fetch(&slots[i].limits_changed, 1u << 16, __ATOMIC_RELEASE);
 }
 
 /* What is kept for others leaves us the rest of the GPU. */
@@ -294,16 +314,15 @@ bool bounds_open(void)
 	if (!resolve(SETTING_memory, bounds.process) || !resolve(SETTING_job_memory, bounds.job) ||
 	    !ask_administrator())
 		return false;
-	if (guest.slot) {
+	if (guest.slot)
 		guest.limits_changed = &guest.slot->limits_changed;
-		inherit_job_limit();
-	}
 	count_reserves();
 	find_user_groups();
 	if (guest.slot)
 		guest.slot->priority = guest.policy.priority < bounds.admin.priority_max ?
 			guest.policy.priority : bounds.admin.priority_max;
 	bounds_reload();
+	tell_job();
 	return can_be_kept() && others_can_be_seen();
 }
 

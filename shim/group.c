@@ -581,12 +581,11 @@ uint64_t group_job_limit(uint32_t slot_device)
 
 	for (uint32_t i = 0; group.job[0] && i < list->count; i++) {
 		const struct slot *other = &slots()[(const struct slot *)list->words[i] - slots()];
-		uint64_t bytes = __atomic_load_n(&other->job_limit[slot_device], __ATOMIC_RELAXED);
+		uint64_t bytes = __atomic_load_n(&other->job_asked[slot_device], __ATOMIC_RELAXED);
 
-		/* Not one that a run within it has for itself, nor one that may be taken back. */
+		/* Not one that a run within it has for itself. */
 		if (other != &slots()[group.self] && is_member(other, JOB) &&
-			other->group_length == strlen(group.job) &&
-			!other->job_limit_override[slot_device] && bytes && bytes < lowest)
+			other->group_length == strlen(group.job) && bytes && bytes < lowest)
 			lowest = bytes;
 	}
 	return lowest;

@@ -71,7 +71,7 @@ uint64_t group_least(const struct group_limits *limits);
 /* Limits that our job and our user were given while they ran: those who live have them. */
 void group_inherit(struct slot *own);
 
-/* The lowest limit that others have for our job on that device of the slots, else BYTES_NONE. */
+/* The lowest limit of our job that others were started with on that device; BYTES_NONE. */
 uint64_t group_job_limit(uint32_t slot_device);
 
 /* For memory, under all limits that bind us. */

@@ -37,7 +37,7 @@
  * An odd number of cache lines: a limit of many processes is decided by reading the words of all their
  * slots, and at 2048 bytes these share two of a cache's 64 sets (measured: 100 ns for 64 slots).
  */
-#define SLOT_BYTES (39 * 64)
+#define SLOT_BYTES (43 * 64)
 
 /*
  * One word of a slot: what the owner holds on one device. version (top 8 bits) changes with each
@@ -176,6 +176,7 @@ struct slot {
 	uint32_t control_done;     /* the last value of `control` that was carried out */
 	uint32_t control_answer;   /* enum trace_answer */
 	struct slot_wait waits[SLOT_WAITS];
+	uint64_t job_asked[SLOT_DEVICES]; /* of its job, by its environment; 0 or BYTES_NONE: nothing */
 	uint8_t reserved[64];
 };
 

@@ -93,6 +93,17 @@ layers() {
 	finished 0
 }
 
+@test "a job's limit that was taken back binds nobody who comes, though an idle one has not looked yet" {
+	CUWARD_JOB=j holder init device 0 alloc 6M say held sh 'touch at; while [ ! -e look ]; do sleep 0.02; done' alloc 1M \
+		sh 'touch looked' sleep 600000
+	"$cuward" limit set j 8M
+	touch look
+	looked() { [ -e looked ]; }
+	eventually looked
+	"$cuward" limit clear j
+	CUWARD_JOB=j LD_PRELOAD=$shim "$play" init device 0 alloc 64M
+}
+
 @test "a user: of all his processes whatever their job, and of those that start later" {
 	me=$(id -un)
 	CUWARD_JOB=j holder init device 0 alloc 6M say held sh "$until_go" refused 3M alloc 2M

@@ -143,9 +143,9 @@ unkept() {
 	export CUWARD_JOB=j CUWARD_JOB_MEMORY=8M
 	holder init device 0 alloc 5M say held sh 'while [ ! -e go ]; do sleep 0.02; done' alloc 1M freeall say over sleep 600000
 	slots=state/slots.$(id -u)
-	# Garbage behind the slots that are used, and in a slot that somebody left.
+	# In a slot that somebody left.
 	LD_PRELOAD=$shim "$play" init device 0 alloc 1M kill 9 || true
-	head -c 2496 /dev/urandom | dd of=$slots bs=1 seek=$((4096 + 2496)) conv=notrunc 2>/dev/null
+	head -c 2752 /dev/urandom | dd of=$slots bs=1 seek=$((4096 + 2752)) conv=notrunc 2>/dev/null
 	touch go
 	over() { grep -q over said; }
 	eventually over

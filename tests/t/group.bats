@@ -88,6 +88,24 @@ in_job() {
 	find state -name '*.ledger' -delete
 }
 
+@test "who lost the variable is bound too when he was there before who has it" {
+	CUWARD_JOB=j in_job "$play" init device 0 alloc 64M freeall alloc 4M say held sh 'while [ ! -e go ]; do sleep 0.02; done' \
+		refused 5M alloc 4M say over
+	first=$job
+	CUWARD_JOB=other LD_PRELOAD=$shim "$play" init device 0 say up sh 'while [ ! -e go ]; do sleep 0.02; done' alloc 64M \
+		>said-other 3>&- &
+	other=$!
+	CUWARD_JOB=j CUWARD_JOB_MEMORY=8M LD_PRELOAD=$shim "$play" init device 0 say up sleep 600000 >said-2 3>&- &
+	job=$!
+	for i in $(seq 300); do grep -q up said-2 && grep -q up said-other && break; sleep 0.1; done
+	touch go
+	wait $first
+	wait $other
+	[ "$(tail -1 said)" = over ]
+	kill -9 $job
+	find state -name '*.ledger' -delete
+}
+
 @test "what is free is what the job leaves" {
 	in_job "$play" init device 0 alloc 3M say held sleep 60000
 	export CUWARD_JOB_MEMORY=8M CUWARD_MEMORY=7M CUWARD_JOB=j
