@@ -89,7 +89,8 @@ enum cuward_end {
 /* Things worth telling that are no leak; the word is `code` of a finding in the JSON report. */
 #define CUWARD_FINDINGS(X) \
 	X(DOUBLE_FREE, "double-free", "memory was freed twice") \
-	X(INVALID_FREE, "invalid-free", "a free of a pointer that was never handed out, or not for this call") \
+	X(INVALID_FREE, "invalid-free", \
+		"a free of a pointer that was never handed out, or not for this call") \
 	X(INTERIOR_FREE, "interior-free", "a free of a pointer inside an allocation") \
 	X(FREE_AFTER_SHUTDOWN, "free-after-shutdown", "memory was freed after the driver shut down") \
 	X(CONTEXT_RECLAIMED, "context-reclaimed", "memory left to the destruction of its context") \
