@@ -126,10 +126,11 @@ void guest_end_by(enum cuward_end how, int status)
 
 	tell_of_bypass();
 	header = guest.header;
-	outside_run = !settings_is_set(SETTING_job);
 	if (!header || guest.pid != (uint32_t)getpid() ||
 	    __atomic_exchange_n(&guest.ended, true, __ATOMIC_ACQ_REL))
 		return;
+	/* A job's name may be given by others, who read nothing: a prolog, a pod. */
+	outside_run = !settings_is_set(SETTING_job) || !ledger_is_of_run();
 	attend_close();
 	growth_mark_pending();
 	header->status = status & 0xff;

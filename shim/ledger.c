@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "driver_calls.h"
+#include "job.h"
 #include "kernel.h"
 #include "lock.h"
 #include "report.h"
@@ -185,6 +186,18 @@ static bool grow(uint64_t offset, uint64_t bytes)
 		close(fd);
 	close(folder);
 	return grown;
+}
+
+/* Its folder or one above it is that of a run. Who cannot tell leaves it to a run. */
+bool ledger_is_of_run(void)
+{
+	char why[256];
+	int top = ledger.job[0] ? share_folder(why, sizeof(why)) : -1;
+	bool found = ledger.job[0] && (top < 0 || job_is_of_run(top, ledger.job));
+
+	if (top >= 0)
+		close(top);
+	return found;
 }
 
 void ledger_unlink(void)

@@ -240,6 +240,9 @@ void ledger_view(struct ledger_view *view);
 /* Remove the file: after an orderly end outside any run nobody reads it. */
 void ledger_unlink(void);
 
+/* Does a run read it after our end? Where a job was named by somebody else nobody does. */
+bool ledger_is_of_run(void);
+
 /* Forget everything, in a forked child whose kernel wipes nothing. */
 void ledger_forget(void);
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "admin_dir.h"
+#include "job.h"
 #include "kernel.h"
 #include "log.h"
 #include "lock.h"
@@ -368,13 +369,13 @@ static uint64_t slot_offset(uint32_t number)
 /* A process outside any run left its ledger behind when it was killed; its slot names the file. */
 static void remove_old_ledger(int folder, const struct process_identity *who)
 {
-	char path[128];
+	const char *job = who->job[0] ? who->job : "-";
+	char path[sizeof(who->job) + 80];
 
-	if (who->job[0] || !who->pid)
-		return;
-	snprintf(path, sizeof(path), "jobs/-/%u-%u-%llu.ledger", who->pid, who->image,
+	snprintf(path, sizeof(path), "jobs/%s/%u-%u-%llu.ledger", job, who->pid, who->image,
 		(unsigned long long)who->start_ticks);
-	unlinkat(folder, path, 0);
+	if (who->pid && !strchr("/.", job[0]) && !strstr(job, "/.") && !job_is_of_run(folder, job))
+		unlinkat(folder, path, 0);
 }
 
 static void remove_ledger_of(const struct process_identity *who)

@@ -81,19 +81,32 @@ static bool is_own_folder(const char *path)
 	return lstat(path, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
 }
 
+/* Is the folder of this job, or one above it, a run's? */
+static bool is_of_run(const char *folder, const char *job)
+{
+	char path[PATH_MAX];
+
+	for (size_t length = 1; job[0] && length <= strlen(job); length++) {
+		if (job[length] && job[length] != '/')
+			continue;
+		snprintf(path, sizeof(path), "%s/jobs/%.*s/.run", folder, (int)length, job);
+		if (access(path, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Of a process outside any run; those of runs are swept with their folders. */
 static void remove_ledger(const char *const *folders, const struct slots_entry *entry,
 	struct cleaned *cleaned)
 {
 	char path[PATH_MAX];
 
-	if (entry->slot.who.job[0])
-		return;
 	for (; *folders; folders++) {
 		struct slots_file there = { .folder = (char *)*folders };
 
-		if (is_own_folder(*folders) && ledger_peek_path(path, sizeof(path), &there, entry) &&
-			unlink(path) == 0)
+		if (is_own_folder(*folders) && !is_of_run(*folders, entry->slot.who.job) &&
+			ledger_peek_path(path, sizeof(path), &there, entry) && unlink(path) == 0)
 			cleaned->ledgers++;
 	}
 }

@@ -37,6 +37,23 @@ killed_holder() {
 	wait $living
 }
 
+@test "clean: who is killed in a job that no run made leaves nothing" {
+	for job in named named/inner; do
+		CUWARD_JOB=$job holder init device 0 alloc 1M say held sleep 600000
+		kill -9 $pid
+		wait $pid || true
+	done
+	# Who takes over the slot of a dead one removes his ledger.
+	[ "$(find state -name '*.ledger')" = "state/jobs/named/inner/$(basename "$(find state -name '*.ledger')")" ]
+	"$cuward" clean >out
+	grep -q ': 1 slot and 1 ledger of the dead removed$' out
+	[ -z "$(find state -name '*.ledger')" ]
+	# One that ends in order leaves nothing either, and writes its own report.
+	CUWARD_JOB=named CUWARD_REPORT=$PWD/r.json LD_PRELOAD=$shim "$play" init device 0 alloc 1M
+	[ -z "$(find state -name '*.ledger')" ]
+	[ "$(jq -c '.processes[0] | [.job, .leaks[].bytes]' r.json)" = '["named",1048576]' ]
+}
+
 @test "clean: ledgers of a run that is dead go, those of one that lives stay" {
 	"$cuward" run -q --sim -- "$play" init device 0 alloc 1M say held sleep 600000 >said 3>&- &
 	run=$!

@@ -111,3 +111,27 @@ teardown() { box_teardown; }
 		grep -q "\"$name\"" "$TOP/include/cuward/settings.h"
 	done
 }
+
+@test "the variables of the recipes mean what they say" {
+	python3 - "$share" >environments <<-'X'
+		import sys, yaml
+		read = lambda name: yaml.safe_load(open(sys.argv[1] + '/' + name))
+		pod = {e['name']: e['value'] for e in read('kubernetes-pod.yml')['spec']['containers'][0]['env']}
+		services = [dict(s['environment']) for s in read('docker-compose.yml')['services'].values()]
+		for environment in [pod] + services:
+		    assert environment.pop('LD_PRELOAD').endswith('/libcuward.so')
+		    assert environment.pop('CUWARD_DIR') == '/dev/shm/cuward'
+		    print(' '.join('%s=%s' % pair for pair in environment.items()))
+	X
+	[ "$(wc -l <environments)" -eq 3 ]
+	while read -r line; do
+		env $line CUWARD_REPORT=$PWD/r.json LD_PRELOAD="$shim" "$play" init device 0 refused 9G
+		# Nobody reads a ledger after its end where no run made the job.
+		[ -z "$(find state -name '*.ledger')" ]
+		jq -c '.processes[0] | [.job] + [.devices[0].limits[] | (.scope, .bytes)]' r.json
+		rm r.json
+	done <environments >limits
+	[ "$(sed -n 1p limits)" = "[\"train\",\"job\",$((8 << 30))]" ]
+	[ "$(sed -n 2p limits | jq -c '.[1:]')" = "[\"process\",$((4 << 30))]" ]
+	[ "$(sed -n 3p limits | jq -c '.[1:]')" = "[\"process\",$((4 << 30))]" ]
+}

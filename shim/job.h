@@ -1,0 +1,12 @@
+/*
+ * job.h - jobs of runs, and those that somebody else named: a prolog, a pod.
+ */
+#ifndef CUWARD_JOB_H
+#define CUWARD_JOB_H
+
+#include <stdbool.h>
+
+/* In the folder of shared state: is this job, or one above it, a run's, which reads what is left there? */
+bool job_is_of_run(int folder, const char *job);
+
+#endif
