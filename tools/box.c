@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "need.h"
@@ -297,6 +298,17 @@ pid_t box_pid(const char *text)
 	return *text >= '0' && *text <= '9' && !*end && value <= INT32_MAX ? (pid_t)value : 0;
 }
 
+bool box_is_what_it_says(const struct box_process *process)
+{
+	struct proc_state proc;
+	struct stat info;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d", process->pid);
+	return proc_state(process->pid, &proc) && proc.start_ticks == process->who->start_ticks &&
+		stat(path, &info) == 0 && info.st_uid == process->uid;
+}
+
 struct box_process *box_find(const struct box *box, pid_t pid)
 {
 	struct box_process *found = NULL;
@@ -308,10 +320,10 @@ struct box_process *box_find(const struct box *box, pid_t pid)
 
 		if (process->owner == OWNER_DEAD)
 			continue;
-		if (process->pid == pid)
+		if (process->pid == pid && box_is_what_it_says(process))
 			return process;
-		if (process->pid == 0 && process->who->pid == (uint32_t)pid)
-			found = process;
+		if (process->pid == pid || (process->pid == 0 && process->who->pid == (uint32_t)pid))
+			found = found && found->pid ? found : process;
 	}
 	return found;
 }

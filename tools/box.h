@@ -102,7 +102,17 @@ void box_close(struct box *box);
 
 /* The number that is a pid; 0, which nobody has, where it is none. */
 pid_t box_pid(const char *text);
-/* The living process with this pid, as we see it or, where that is not known, as it sees itself. */
+/*
+ * Is the process with that pid the one of its slot: started when that says, of the user whose file it
+ * is? While a descriptor of it is open, it stays that. A pid that was handed on is somebody else's, and
+ * in his own file anybody may name any pid.
+ */
+bool box_is_what_it_says(const struct box_process *process);
+#define BOX_NOT_WHAT_IT_SAYS "it is gone, or not what its slot says"
+/*
+ * The living process with this pid, as we see it or, where that is not known, as it sees itself. One
+ * that is what its slot says comes before one that is not.
+ */
 struct box_process *box_find(const struct box *box, pid_t pid);
 /* The process with this pid that is not under cuward. */
 const struct box_other *box_find_other(const struct box *box, pid_t pid);

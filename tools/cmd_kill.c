@@ -2,7 +2,7 @@
  * cmd_kill.c - `cuward kill PID`: end one process that holds GPU memory, with care.
  *
  * By a descriptor of the process, opened before it is shown and asked about: a pid that is handed on
- * in the meantime means nobody else.
+ * in the meantime means nobody else. Nor is a slot believed that names the pid of another process.
  */
 #include <argp.h>
 #include <errno.h>
@@ -137,14 +137,16 @@ static int kill_it(const struct order *order)
 	if (!process)
 		box_add_others(&box);
 	other = box_find_other(&box, order->pid);
-	if (process)
-		show(&box, process);
-	else if (other)
-		show_other(&box, other);
-	if (!process && !other) {
+	if (process && !box_is_what_it_says(process)) {
+		status = fail(EXIT_FOUND, BOX_NOT_WHAT_IT_SAYS);
+	} else if (!process && !other) {
 		status = fail(EXIT_FOUND, "no living process with this pid uses CUDA under cuward, and NVML "
 			"tells of none");
 	} else {
+		if (process)
+			show(&box, process);
+		else
+			show_other(&box, other);
 		fprintf(stderr, "what it has computed and not saved is lost\n");
 		status = order->yes || agreed() ? end(fd, order) : EXIT_FOUND;
 	}

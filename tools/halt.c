@@ -1,8 +1,7 @@
 /*
  * halt.c - SIGSTOP and SIGCONT for one process or for those of a job, by descriptors of theirs.
  *
- * A slot says which process it is; it is believed only if the process behind the descriptor was
- * started when the slot says and belongs to whom the slots file belongs. So neither a pid that was
+ * A slot is believed only if the process behind the descriptor is what it says: neither a pid that was
  * handed on nor somebody's lie in his own file stops anybody else.
  */
 #include "halt.h"
@@ -13,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,20 +63,15 @@ static void fail(struct order *order, const struct box_process *process, int sta
 static int open_process(struct order *order, const struct box_process *process)
 {
 	int fd = process->pid ? pidfd_of(process->pid) : -1;
-	struct proc_state proc;
-	struct stat info;
-	char path[64];
 
 	if (fd < 0) {
 		fail(order, process, EXIT_FOUND, process->pid ? strerror(errno) :
 			"its pid is not known here: it is of another pid namespace");
 		return -1;
 	}
-	snprintf(path, sizeof(path), "/proc/%d", process->pid);
-	if (proc_state(process->pid, &proc) && proc.start_ticks == process->who->start_ticks &&
-		stat(path, &info) == 0 && info.st_uid == process->uid)
+	if (box_is_what_it_says(process))
 		return fd;
-	fail(order, process, EXIT_FOUND, "it is gone, or not what its slot says");
+	fail(order, process, EXIT_FOUND, BOX_NOT_WHAT_IT_SAYS);
 	close(fd);
 	return -1;
 }

@@ -176,6 +176,41 @@ killed_holder() {
 	done
 }
 
+@test "kill: nobody on the word of a slot, and a liar shields nobody" {
+	sleep 600 3>&- &
+	bystander=$!
+	started+=($bystander)
+	sleep 0.05 # the clock of /proc ticks a hundred times a second
+	holder init device 0 alloc 3M say held sleep 600000
+	lie $pid $bystander
+	run "$cuward" kill --yes $bystander
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[ "$output" = "cuward: kill: it is gone, or not what its slot says" ]
+	kill -0 $bystander
+	# Another one that claims more memory, so it is found first, says that it is this one.
+	holder init device 0 alloc 1M say held sleep 600000
+	true=$pid
+	sleep 0.05
+	holder init device 0 alloc 5M say held sleep 600000
+	lie $pid $true
+	run "$cuward" kill --yes $true
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"  holds 1.00 MiB on "*"process $true ended by SIGTERM" ]]
+	kill -0 $pid
+}
+
+@test "kill: signals go to a descriptor, never to a number" {
+	holder init device 0 alloc 3M say held sleep 600000
+	timeout -k 5 100 gdb -nx -batch -ex 'catch syscall kill' -ex 'catch syscall tkill' -ex 'catch syscall tgkill' \
+		-ex 'catch syscall rt_sigqueueinfo' -ex 'catch syscall pidfd_send_signal' -ex run \
+		-ex 'print $rsi' -ex continue -ex continue -ex continue --args "$cuward" kill --yes $pid >out 2>&1 || true
+	cat out
+	[ "$(grep -o '(call to syscall [a-z_]*' out | sort | uniq -c | tr -s ' ')" = " 1 (call to syscall pidfd_send_signal" ]
+	grep -Fq '$1 = 15' out
+	grep -Fxq "process $pid ended by SIGTERM" out
+}
+
 @test "env: for a shell it does what it says, whatever is in a value" {
 	export CUWARD_MEMORY=8M CUWARD_LABEL="a='b' \$(touch pwned)"
 	"$cuward" env --sh >script
