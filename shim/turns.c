@@ -11,11 +11,10 @@
 #include "peers.h"
 #include "quota.h"
 #include "share.h"
+#include "turn_rank.h"
 
-#define STEP_NS 60000000000ll     /* of waiting: one step of priority */
 #define STOPPED_NS 1000000000ll   /* not seen for so long: it is stopped, or as good as that */
 #define GONE_NS 10000000000ll     /* and so long: nobody keeps it any more */
-#define BELIEVED_NS (60 * STEP_NS) /* so long others are believed to wait, who may say what they like */
 
 struct turns turns;
 
@@ -156,13 +155,6 @@ struct look {
 	struct group_room groups[GROUP_LIMITS];
 };
 
-static int64_t rank_of(int priority, int64_t waited)
-{
-	priority = priority > PRIORITY_MAX ? PRIORITY_MAX : priority < -PRIORITY_MAX ?
-		-PRIORITY_MAX : priority;
-	return priority * STEP_NS + waited;
-}
-
 /* Somebody comes before us, under a limit of ours that leaves this much. */
 static void judge(struct look *look, uint64_t wants, uint64_t left, uint64_t limit,
 	const struct refusal *whose)
@@ -215,12 +207,10 @@ static void look_at_slot(struct look *look, const struct slot *slot, int word, b
 {
 	for (int i = 0; i < SLOT_WAITS; i++) {
 		const struct slot_wait wait = slot->waits[i];
-		int64_t waited = age(wait.since_ns, look->now);
+		int64_t rank = turn_rank(slot->priority, age(wait.since_ns, look->now), trusted);
 
-		if (!trusted && waited > BELIEVED_NS)
-			waited = BELIEVED_NS;
 		if (wait.since_ns && wait.device == word && age(wait.seen_ns, look->now) < STOPPED_NS &&
-			rank_of(slot->priority, waited) > look->rank)
+			rank > look->rank)
 			judge_group(look, wait.bytes, group_which(slot, wait.scope, wait.gid));
 	}
 }
@@ -294,8 +284,8 @@ enum turn_answer turns_look(const struct turns_ask *ask, struct refusal *why)
 
 	if (is_short(&look))
 		return TURN_SHORT;
-	look.rank = rank_of(turns.slot ? turns.slot->priority : 0,
-		ask->asker->since_ns ? age(ask->asker->since_ns, look.now) : 0);
+	look.rank = turn_rank(turns.slot ? turns.slot->priority : 0,
+		ask->asker->since_ns ? age(ask->asker->since_ns, look.now) : 0, true);
 	look_at_threads(&look);
 	if (turns.slot && group_least(ask->limits) != BYTES_NONE &&
 		__atomic_load_n(&share_slots()->waiting, __ATOMIC_ACQUIRE) && !look_at_slots(&look))
