@@ -263,6 +263,8 @@ static void look(int device, const struct graph_use *over)
 		graphs->known = number;
 		graphs->reserved = reserved;
 		graphs->used = used;
+		/* A launch may have given up its own by then: it is in no sum that could be lowered by it. */
+		graphs->own = 0;
 	} else if (!answered && over) {
 		assume(graphs, over);
 	}

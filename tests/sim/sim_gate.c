@@ -184,7 +184,7 @@ static bool fault_now(enum call call, CUresult *result)
 	return false;
 }
 
-static void delay(uint64_t ns)
+void gate_delay(uint64_t ns)
 {
 	uint64_t until;
 
@@ -284,7 +284,7 @@ bool sim_enter(enum call call, uintptr_t first_argument, CUresult *result)
 	if (held && checkpoint_waits(call, result))
 		return false;
 	if (delays)
-		delay(delays[call]);
+		gate_delay(delays[call]);
 	if (faults && fault_now(call, result))
 		return false;
 	if (controlled && control_fault(call, result)) {
@@ -315,7 +315,7 @@ void sim_leave(enum call call, CUresult result, const void *caller)
 	int fd, length;
 
 	if (return_delays)
-		delay(return_delays[call]);
+		gate_delay(return_delays[call]);
 	if (!*knobs.call_log)
 		return;
 	length = snprintf(line, sizeof(line), "%d %d %s %d %s\n", (int)getpid(),

@@ -9,6 +9,9 @@
 /* From now on every call passes through control_fault(). */
 void gate_watch(void);
 
+/* Busy for so long, as a call that takes its time. */
+void gate_delay(uint64_t ns);
+
 /* From now on, or no longer, every call passes through checkpoint_waits(). */
 void gate_hold(bool hold);
 

@@ -2,7 +2,9 @@
  * sim_graph_memory.c - memory that graphs allocate: addresses when the node is made, bytes at
  * launch.
  */
+#include "sim_gate.h"
 #include "sim_graph.h"
+#include "sim_knobs.h"
 
 #include <string.h>
 
@@ -86,6 +88,8 @@ CUresult graph_memory_before(struct exec *exec)
 	pthread_mutex_lock(&lock);
 	if (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
 		give_up_all(exec);
+	if (knobs.auto_free_ns)
+		gate_delay(knobs.auto_free_ns);
 	for (EACH_NODE(node, exec))
 		if (node->live)
 			result = CUDA_ERROR_INVALID_VALUE;

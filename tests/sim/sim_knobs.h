@@ -25,6 +25,7 @@
 	X(number, clock_ppm, "CLOCK_PPM", "0") \
 	X(text, call_delay_ns, "CALL_DELAY_NS", "0") \
 	X(text, return_delay_ns, "RETURN_DELAY_NS", "0") \
+	X(number, auto_free_ns, "AUTO_FREE_NS", "0") \
 	X(text, reuse, "REUSE", "immediate") \
 	X(text, handles, "HANDLES", "late") \
 	X(text, fault, "FAULT", "") \

@@ -102,7 +102,7 @@ model() {
 
 @test "threads that launch graphs with memory never get more than there is" {
 	# Time between what the library asks and does, and what the driver does.
-	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=24M CUWARD_LOG=off \
+	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=24M CUWARD_LOG=off CUWARD_SIM_AUTO_FREE_NS=20000 \
 		CUWARD_SIM_CALL_DELAY_NS=cuGraphLaunch=20000 \
 		CUWARD_SIM_RETURN_DELAY_NS=cuDeviceGetGraphMemAttribute=20000
 	guest 0 "$B/model/contend" 4 5000 graphs
