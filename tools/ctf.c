@@ -18,7 +18,7 @@
 
 static bool earlier(const struct ctf_stream *a, const struct ctf_stream *b)
 {
-	return a->time_ns < b->time_ns || (a->time_ns == b->time_ns && a->number < b->number);
+	return a->time_ns < b->time_ns || (a->time_ns == b->time_ns && a->rank < b->rank);
 }
 
 static void sift_down(struct ctf *ctf, size_t at)
@@ -159,7 +159,7 @@ static int is_visible(const struct dirent *entry)
 	return entry->d_name[0] != '.' && strcmp(entry->d_name, "metadata") != 0;
 }
 
-/* By name, so that events of the same time have the same order each time. */
+/* By name, so that what is the same stream is read in the same order each time. */
 static void add_streams(struct ctf *ctf, struct ctf_trace *trace)
 {
 	struct dirent **entries;
@@ -264,6 +264,37 @@ static uint64_t stream_hash(const struct ctf_stream *stream)
 	return ctf_packet_hash(stream, &identity);
 }
 
+/* Of streams whose first packet was looked at. */
+static int compare_streams(const void *left, const void *right)
+{
+	const struct ctf_stream *a = *(struct ctf_stream *const *)left;
+	const struct ctf_stream *b = *(struct ctf_stream *const *)right;
+	int by_trace = memcmp(a->trace->tsdl->uuid, b->trace->tsdl->uuid, sizeof(a->trace->tsdl->uuid));
+	uint64_t class_a = a->packet.class ? a->packet.class->tsdl->id : UINT64_MAX;
+	uint64_t class_b = b->packet.class ? b->packet.class->tsdl->id : UINT64_MAX;
+
+	if (by_trace)
+		return by_trace;
+	if (class_a != class_b)
+		return class_a < class_b ? -1 : 1;
+	if (a->packet.instance != b->packet.instance)
+		return a->packet.instance < b->packet.instance ? -1 : 1;
+	return a->number < b->number ? -1 : 1;
+}
+
+/* Events of the same time have the order that babeltrace2 gives them: by trace, channel and stream. */
+static void rank_streams(struct ctf *ctf)
+{
+	ctf->heap = need_zeroed(ctf->stream_count, sizeof(*ctf->heap));
+	for (size_t i = 0; i < ctf->stream_count; i++)
+		ctf->heap[i] = ctf->streams[i];
+	if (ctf->stream_count)
+		qsort(ctf->heap, ctf->stream_count, sizeof(*ctf->heap), compare_streams);
+	for (size_t i = 0; i < ctf->stream_count; i++)
+		ctf->heap[i]->rank = i;
+	ctf->heap_count = ctf->stream_count;
+}
+
 /* Look at the first packet of each file: when it begins, and whose it is. */
 static void look_ahead(struct ctf *ctf)
 {
@@ -285,6 +316,7 @@ static void look_ahead(struct ctf *ctf)
 		ctf_stream_end(stream);
 	}
 	map_free(&first_of);
+	rank_streams(ctf);
 	for (size_t i = 0; i < ctf->stream_count; i++)
 		if (ctf->streams[i]->group == i)
 			join_group(ctf, (uint32_t)i);
@@ -304,9 +336,6 @@ static struct ctf *open_all(const struct ctf_dirs *dirs, const struct event_rang
 		add_trace(ctf, &dirs->items[i]);
 	ctf->source.facts.streamless = dirs->count && !ctf->stream_count;
 	look_ahead(ctf);
-	ctf->heap = need_zeroed(ctf->stream_count, sizeof(*ctf->heap));
-	for (size_t i = 0; i < ctf->stream_count; i++)
-		ctf->heap[ctf->heap_count++] = ctf->streams[i];
 	for (size_t i = ctf->heap_count / 2; i-- > 0;)
 		sift_down(ctf, i);
 	return ctf;
@@ -347,12 +376,20 @@ static bool is_head(const char *name)
 	return false;
 }
 
-/* One part in braces; of the head of a packet what is not about packets. */
+static bool is_all_head(const struct ctf_value *value)
+{
+	for (uint64_t i = 0; i < value->list.count; i++)
+		if (!is_head(value->list.items[i].name))
+			return false;
+	return true;
+}
+
+/* One part in braces; of the head of a packet what is not about packets, if there is anything. */
 static void write_part(FILE *out, const struct ctf_value *value, bool is_packet, bool *any)
 {
 	bool written = false;
 
-	if (!value)
+	if (!value || (is_packet && is_all_head(value)))
 		return;
 	if (*any)
 		fputs(", ", out);

@@ -78,6 +78,7 @@ struct ctf_stream {
 	struct ctf_trace *trace;
 	char *path;
 	size_t number;
+	size_t rank; /* of those with events of the same time */
 	int file; /* -1: not open */
 	uint64_t bytes; /* of the file */
 	uint64_t next_packet;

@@ -91,6 +91,18 @@ same() {
 	[ "$(wc -l <"$tmp/ours")" -gt 100 ]
 }
 
+@test "events of the same time in several streams and traces, whatever their files are called" {
+	for host in one two three; do
+		python3 "$TOP/tests/make_ctf.py" "$TOP/tests/golden/two.events" "$tmp/traces/$host" --host $host --streams 3 --packet 2
+		for file in 0:9 1:5 2:1; do
+			mv "$tmp/traces/$host/channel0_${file%:*}" "$tmp/traces/$host/channel$host${file#*:}"
+		done
+	done
+	for part in one two three ""; do
+		same "$tmp/traces/$part" $([ -n "$part" ] && echo 19 || echo 57)
+	done
+}
+
 @test "GPU times, several processes and GPUs, one of them killed" {
 	CUWARD_SIM_DEVICES=2 CUWARD_DIR=$tmp/state "$B/cuward" run -q --sim --gpu-time --trace="$tmp/trace" -- "$B/apps/play" \
 		fork '(' init device 1 alloc 10M launch child launches 200 copy free 0 ')' \
