@@ -105,6 +105,32 @@ assert tables["kernels"][0]["grid"] == "[1,0,0]" or tables["kernels"][0]["grid"]
 ' "$tmp/csv"
 }
 
+@test "how long two processes had a GPU at the same time; not where one follows the other" {
+	# together BEGIN_NS: the first one's kernel ends at 2.5 s, the second one's begins then.
+	together() {
+		story <<-END
+		1000000000 process process=2 pid=11 uid=1000 pid_ns=1 start_ticks=6 command="other"
+		1000000000 device process=2 device=0 uuid="GPU-aa" name="H200" total_bytes=8589934592 limit_bytes=4294967296
+		1000000000 thread thread=2 process=2 tid=11 name="other"
+		2500000000 launch thread=1 api=2 device=0 duration_ns=500000000 function=1 stream=1 correlation=1
+		$(($1 + 300000000)) launch thread=2 api=2 device=0 duration_ns=300000000 function=1 stream=1 correlation=1
+		3000000000 gpu process=1 correlation=1 begin_ns=2000000000 end_ns=2500000000
+		3000000000 gpu process=2 correlation=1 begin_ns=$1 end_ns=$(($1 + 300000000))
+		10000000000 process_end process=2 how=exit ended_ns=10000000000
+		END
+	}
+	for timed in yes no; do # by what ran there, or by the calls where nobody timed it
+		together 2400000000 | { [ $timed = yes ] && cat || grep -v ' gpu '; } >"$tmp/story.events"
+		run -0 stats --json "$tmp/story.events"
+		[ "$(jq -c '.devices[0] | [.uuid, .processes, .gpu_busy_ns, .shared_ns]' <<<"$output")" = \
+			"[\"GPU-aa\",2,$([ $timed = yes ] && echo 700000000 || echo null),100000000]" ]
+		run -0 stats "$tmp/story.events"
+		[[ $(grep -A 1 '^ *UUID .* SHARED  GAPS' <<<"$output") == *"  100 ms  "* ]]
+		together 2500000000 | { [ $timed = yes ] && cat || grep -v ' gpu '; } >"$tmp/story.events"
+		[ "$(stats --json "$tmp/story.events" | jq .devices[0].shared_ns)" = 0 ]
+	done
+}
+
 @test "names of C++ kernels are readable" {
 	story >"$tmp/story.events" <<-'END'
 	1500000000 function process=1 function=2 name="_Z6kernelIfEvPT_i"

@@ -32,6 +32,7 @@ placed() {
 		END { printf "placed within %d ns, lengths within %d ns, %d beyond their bound, %d with a bound over 10 us\n",
 			worst, longest, beyond, vague
 		  exit worst > 10000 || longest > 10000 || beyond > 0 || vague > NR / 20 }'
+	equal trace $(($2 * $3 * 2))
 }
 
 # values EVENT: its numbers, a line each, without their names.
@@ -109,6 +110,18 @@ scheduled() {
 	[ "$("$B/cuward" events trace--gpu-time | grep -c 'cuward:gpu:')" -ge 1 ]
 }
 
+@test "CUWARD_GPU_TIME=0 times nothing, and makes no event; 1 does" {
+	for on in 0 1; do
+		rm -rf trace calls
+		CUWARD_GPU_TIME=$on CUWARD_SIM_CALL_LOG=$PWD/calls "$B/cuward" run -q --sim --trace=trace -- \
+			"$B/apps/gputime" 1 20 1000 >said
+		[ "$("$B/cuward" events trace | grep -c 'cuward:launch[a-z]*:')" -eq 20 ]
+		[ "$("$B/cuward" events trace | grep -c 'cuward:gpu:')" -eq $((20 * on)) ]
+		[ "$(grep -c ' cuEventCreate' calls)" -ge $((on * 2)) ]
+		[ $on = 1 ] || ! grep ' cuEventCreate' calls
+	done
+}
+
 @test "without a trace there is nothing to write it to" {
 	run "$B/cuward" run --sim --gpu-time -- true
 	[ "$status" -eq 125 ]
@@ -117,12 +130,20 @@ scheduled() {
 	[ "$status" -eq 125 ]
 }
 
-# times N: so many launches, and so many of them timed (in $timed), of `timed STORY` under --gpu-time.
+# waits LOG: how often the driver was asked to wait for work, by call.
+waits() { awk '$3 ~ /^cu(Ctx|Stream|Event)Synchronize/ { n[$3]++ } END { for (call in n) print call, n[call] }' "$1" | sort; }
+
+# times N: so many launches, and so many of them timed (in $timed), of `timed STORY` under --gpu-time; which waits for
+# no work that the program itself does not wait for.
 times() {
 	local launches=$1
-	rm -rf trace
-	CUWARD_SIM_MEMORY=200G CUWARD_SIM_CALL_LOG=$PWD/calls "$B/cuward" run -q --sim --trace=trace --gpu-time -- \
-		"$B/apps/timed" "${@:2}" >said
+	rm -rf trace calls calls-untimed
+	export CUWARD_SIM_MEMORY=200G
+	CUWARD_SIM_CALL_LOG=$PWD/calls-untimed "$B/cuward" run -q --sim -- "$B/apps/timed" "${@:2}" >said-untimed
+	CUWARD_SIM_CALL_LOG=$PWD/calls "$B/cuward" run -q --sim --trace=trace --gpu-time -- "$B/apps/timed" "${@:2}" >said
+	diff said-untimed said
+	[ -n "$(waits calls)" ]
+	diff <(waits calls-untimed) <(waits calls)
 	[ "$("$B/cuward" events trace | grep -c 'cuward:launch[a-z]*:')" -eq "$launches" ]
 	timed=$("$B/cuward" events trace | grep -c 'cuward:gpu:' || true)
 	"$B/cuward" timeline --json trace >json

@@ -55,6 +55,7 @@ whole_tree() {
 	[ "$(jq -c '[.processes[] | select(.devices[0].peak_bytes != 4194304) | .ended] | unique' <<<"$output")" = '["exit"]' ]
 	[ "$(jq -c '[.processes[] | .recorded] | unique' <<<"$output")" = '[true]' ]
 	[ "$(jq -c '[.processes[].pid] | length == (unique | length)' <<<"$output")" = true ]
+	equal "$1" 50
 }
 
 @test "run --trace: fork, exec, spawn, multiprocessing" {
