@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Fuzz targets, some seconds each: what reads files of others neither crashes nor hangs. FUZZ_SECONDS=600 for longer.
-# They begin with what was found before, tests/fuzz/NAME.tar.gz; FUZZ_KEEP=1 keeps what they find, too.
+# They begin with what was found before, tests/fuzz/NAME.tar.gz; FUZZ_KEEP=1 keeps what they find, too. Where clang cannot
+# fuzz, what was kept is played again by a program that gcc made.
 # beside: fuzzers.
 
 bats_require_minimum_version 1.5.0
@@ -8,20 +9,30 @@ bats_require_minimum_version 1.5.0
 setup() {
 	tmp=$BATS_TEST_TMPDIR
 	echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' >"$tmp/try.c"
-	clang -fsanitize=fuzzer,address "$tmp/try.c" -o "$tmp/try" 2>/dev/null || skip "clang cannot fuzz here"
+	replay=
+	clang -fsanitize=fuzzer,address "$tmp/try.c" -o "$tmp/try" 2>/dev/null || replay=yes
 	mkdir "$tmp/corpus" "$tmp/new"
+}
+
+# build TARGET SOURCE...
+build() {
+	local flags="-std=gnu11 -D_GNU_SOURCE -DFUZZ -I$TOP/include -I$TOP/tools -I$TOP/shim -I$TOP/tests/sim -I$B/gen"
+	local compiler="clang -fsanitize=fuzzer" main=
+
+	[ -z "$replay" ] || { compiler=gcc main=$TOP/tests/fuzz/replay.c; }
+	# shellcheck disable=SC2086
+	$compiler -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined $flags ${cuda-} \
+		-o "$1" $main "${@:2}" -ljansson -lpthread -lm
 }
 
 # fuzz CORPUS NAME SOURCE...: build tests/fuzz/NAME.c with them and let it run on the corpus.
 fuzz() {
 	local kept=$TOP/tests/fuzz/$1.tar.gz target=$tmp/$2
-	local flags="-std=gnu11 -D_GNU_SOURCE -DFUZZ -I$TOP/include -I$TOP/tools -I$TOP/shim -I$TOP/tests/sim -I$B/gen"
 
-	(cd "$TOP" && # shellcheck disable=SC2086
-		clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined $flags ${cuda-} \
-			-o "$target" "tests/fuzz/$2.c" "${@:3}" -ljansson -lpthread -lm)
+	build "$target" "$TOP/tests/fuzz/$2.c" "${@:3}"
 	mkdir "$tmp/kept"
 	[ ! -e "$kept" ] || tar -C "$tmp/kept" -xzf "$kept"
+	[ -z "$replay" ] || { play "$target"; return; }
 	(cd "$tmp/new" && timeout 900 "$target" -max_total_time="${FUZZ_SECONDS:-8}" -timeout=10 -rss_limit_mb=2048 \
 		-max_len=65536 -artifact_prefix="$tmp/" "$tmp/new" "$tmp/corpus" "$tmp/kept" >"$tmp/log" 2>&1) || {
 		tail -n 40 "$tmp/log"
@@ -32,6 +43,18 @@ fuzz() {
 	# It got somewhere, and not only to the first mistake.
 	[ "$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$tmp/log" | tail -n 1)" -gt "${least:-200}" ]
 	[ -z "${FUZZ_KEEP-}" ] || keep "$kept" "$target"
+}
+
+# play TARGET: everything that was kept, and what a corpus begins with.
+play() {
+	local inputs=("$tmp/corpus"/* "$tmp/kept"/*)
+
+	[ "${#inputs[@]}" -gt 20 ]
+	timeout 300 "$1" "${inputs[@]}" 2>"$tmp/log" >"$tmp/played" || {
+		tail -n 40 "$tmp/log"
+		return 1
+	}
+	[ "$(cat "$tmp/played")" = "${#inputs[@]} inputs" ]
 }
 
 # keep FILE TARGET: the fewest inputs that get as far, small ones only.
@@ -100,4 +123,16 @@ model_sources() { echo "$TOP"/tools/model*.c "$TOP"/tools/{spans,histogram,map,e
 	mkdir "$tmp/corpus" "$tmp/new"
 	printf '1,0,GPU-51000000' >"$tmp/corpus/one"
 	cuda="-isystem $("$TOP/tests/cuda_headers.sh")" least=30 fuzz visible fuzz_visible "$TOP/tests/sim/sim_visible.c"
+}
+
+@test "without a fuzzer what was kept is played again, and a mistake shows" {
+	replay=yes
+	printf 8G >"$tmp/corpus/one"
+	fuzz limit fuzz_limit "$TOP/shim/limit.c"
+	echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return n == 2 && d[n] == 7; }' >"$tmp/bad.c"
+	build "$tmp/bad" "$tmp/bad.c"
+	run -0 "$tmp/bad" "$tmp/bad.c"
+	[ "${lines[-1]}" = "1 inputs" ]
+	run ! "$tmp/bad" "$tmp/bad.c" "$tmp/corpus/one" # of two bytes, it looks at a third
+	[[ $output == *heap-buffer-overflow* ]]
 }
