@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* In the folder of shared state: is this job, or one above it, a run's, which reads what is left there? */
+/* In the folder of shared state: is this job, or one above it, a run's, which reads what is left? */
 bool job_is_of_run(int folder, const char *job);
 
 #endif

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /*
- * The higher goes first: priority, where a minute of waiting counts as much as one step. Others may say in
- * their files what they like: who is not trusted has waited for an hour at most.
+ * The higher goes first: priority, where a minute of waiting counts as much as one step. Others may
+ * say in their files what they like: who is not trusted has waited for an hour at most.
  */
 int64_t turn_rank(int priority, int64_t waited_ns, bool trusted);
 
