@@ -5,6 +5,7 @@
 
 load guest
 load box
+load common
 
 setup() {
 	box_setup
@@ -26,6 +27,7 @@ setup() {
 
 teardown() {
 	box_teardown
+	common_teardown
 	[ -z "${made-}" ] || rmdir /etc/cuward
 }
 
@@ -239,4 +241,56 @@ conf=/etc/cuward/cuward.conf
 	printf '[default]\nwarn = 61%%\nidle = 1h\n' >etc/cuward.conf
 	CUWARD_DIR=$PWD/s policed sh ./inside "$shim" "$play" "$cuward"
 	told '[.processes[0].verdicts[].verdict]' '["quiet"]'
+}
+
+# For each key in each section where it may stand: what is limited, that 9 MiB are refused and 8 are not; and
+# nothing where the section is about somebody else.
+@test "each limit in each section: what cuward limit tells of it, and a refusal" {
+	common_setup || return 0
+	common <<-'X'
+		groups_4101=4200
+		conf=/etc/cuward/cuward.conf
+		rest=$(((16 << 30) - (8 << 20)))
+		rows=0
+		while read -r key value scope sections; do
+			for section in ${sections//,/ }; do
+				printf '[%s]\n%s = %s\n' "${section/:/ }" $key $value >$conf
+				case $section in *:4109 | *:4209 | *:GPU-99) limits='[]' word=alloc ;; *)
+					limits="[[\"$scope\",$((8 * MiB)),\"$conf\",true]]" word=refused ;;
+				esac
+				rows=$((rows + 1))
+				preloaded 4101 init device 0 $word 9M alloc 8M sh 'cuward limit get $PPID --json' freeall >got 2>errors ||
+					{ echo "[$section] $key: status $?"; cat got errors; exit 1; }
+				is=$(jq -c '[.processes[0].devices[0].limits[] | [.scope, .bytes, .source, .binds]]' got)
+				[ "$is" = "$limits" ] || { echo "[$section] $key: $is"; exit 1; }
+			done
+		done <<-Y
+			process_max 8M process default,user:4101,group:4200,gpu:GPU-51000000,user:4109,group:4209,gpu:GPU-99
+			job_max 8M job default,user:4101,group:4200,gpu:GPU-51000000,user:4109,group:4209,gpu:GPU-99
+			user_max 8M user default,user:4101,group:4200,gpu:GPU-51000000,user:4109,group:4209,gpu:GPU-99
+			group_max 8M group group:4200,group:4209
+			reserve $rest gpu default,gpu:GPU-51000000,gpu:GPU-99
+		Y
+		[ $rows -eq 26 ]
+	X
+}
+
+@test "warn and idle in the sections of users and groups; not those of others" {
+	common_setup || return 0
+	common <<-'X'
+		export CUWARD_MEMORY=10M
+		groups_4101=4200
+		holds 4101 init device 0 alloc 6M say held sleep 600000
+		sleep 1.2
+		while read -r section verdicts; do
+			printf '[%s]\nwarn = 60%%\nidle = 1s\n' "${section/:/ }" >/etc/cuward/cuward.conf
+			as 4101 cuward why --for 0.2s --json $pid >why || [ $? -eq 1 ]
+			told why "[.processes[0].verdicts[].verdict] == $verdicts"
+		done <<-'Y'
+			user:4101 ["idle-holding","near-limit"]
+			group:4200 ["idle-holding","near-limit"]
+			user:4109 ["quiet"]
+			group:4209 ["quiet"]
+		Y
+	X
 }

@@ -64,6 +64,29 @@ prelude() {
 	done
 }
 
+@test "priority_max of all and of a group: what may be wanted above it does not count" {
+	for section in default 'group 4201'; do
+		policy '[default]' "reserve = $(((16 << 30) - (8 << 20)))" "[$section]" 'priority_max = 1'
+		section=$section common < <(prelude; cat <<-'X'
+			groups_4101=4201
+			holds 4103 init device 0 alloc 8M say held sh "$until_go" freeall sleep 600000
+			number=0
+			pids=
+			for who in 4102:0:a 4101:5:b 4101:20:c 4102:2:d; do
+				IFS=: read -r uid priority name <<<"$who"
+				waits $uid $name $priority alloc 8M
+				pids="$pids $pid"
+				number=$((number + 1))
+				wait_for $number
+			done
+			touch go
+			for pid in $pids; do wait $pid; done
+			[ "$section" = default ] && ordered "b c d a " || ordered "d b c a "
+		X
+		)
+	done
+}
+
 @test "who comes with nothing queues behind who waits, whoever he is; the dead and the stopped are in nobody's way" {
 	policy '[default]' "reserve = $(((16 << 30) - (8 << 20)))"
 	common < <(prelude; cat <<-'X'
