@@ -127,10 +127,8 @@ bench: ## what cuward costs, as ratios in one run
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory all $(B)/bench/bench $(B)/bench/steps $(B)/bench/starts $(B)/apps/group $(B)/apps/play \
 		$(B)/sim/truth $(if $(filter 0,$(WITH_LTTNG)),,$(B)/bench/traced)
-	@B=$(abspath $(B)) tests/bench/run.sh
-	@$(if $(filter 0,$(WITH_LTTNG)),,B=$(abspath $(B)) tests/bench/traced.sh)
-	@B=$(abspath $(B)) tests/bench/box.sh
-	@B=$(abspath $(B)) CC="$(CC)" tests/bench/reader.sh
+	@failed=0; export B=$(abspath $(B)) CC="$(CC)"; \
+		for bench in run $(if $(filter 0,$(WITH_LTTNG)),,traced) box reader; do tests/bench/$$bench.sh || failed=1; done; exit $$failed
 
 # On a machine that does nothing else; `git add` what it leaves.
 bench-record: ## bench, and its results as one more line of docs/bench.jsonl

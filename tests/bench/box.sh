@@ -21,14 +21,15 @@ trap finish EXIT
 export CUWARD_DIR=$work/state CUWARD_SIM_TRUTH=$work/truth CUWARD_JOB=bench CUWARD_SIM_MEMORY=64G
 export LD_LIBRARY_PATH=$B/sim
 shim=$B/libcuward.so
+. tests/bench/row.sh
 failed=0
 
-# row NAME UNIT VALUE BAR: at most that, or at least with a leading >.
+# row NAME UNIT VALUE BAR
 row() {
-	awk -v name="$1" -v unit="$2" -v value="$3" -v bar="$4" 'BEGIN {
-		fine = bar ~ /^>/ ? value + 0 >= substr(bar, 2) + 0 : value + 0 <= bar + 0
-		printf "%-34s %14s %-12s %-10s %s\n", name, value, unit, bar, fine ? "holds" : "FAILS"
-		exit !fine }' || failed=1
+	local verdict=holds
+
+	bench_row "$@" || verdict=FAILS failed=1
+	printf '%-34s %14s %-12s %-10s %s\n' "$1" "$3" "$2" "$4" $verdict
 }
 
 # grown LIMIT GRANTS: granted, refused and milliseconds into these.

@@ -7,8 +7,8 @@
 # instructions that the shim adds, without and with a session, counted one step at a time: they are exact. Bars
 # are below, next to their rows; exit 1 if one does not hold.
 #
-# The table is left as JSON in build/bench.json; record.sh keeps it. RUNS=N processes a figure (default 3); QUICK=1 leaves out
-# a million live allocations.
+# The table is left as JSON in build/bench.json, to which the other benches add their figures (row.sh); record.sh keeps
+# it. RUNS=N processes a figure (default 3); QUICK=1 leaves out a million live allocations.
 set -eu
 cd "$(dirname "$0")/../.." || exit 1
 B=${B:-$PWD/build}

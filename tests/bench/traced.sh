@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 TOP=$PWD B=${B:-$PWD/build}
 bats_require_minimum_version() { :; }
 . tests/trace/lttng.bash
+. tests/bench/row.sh
 command -v lttng-sessiond >/dev/null || { echo "traced.sh: no LTTng here"; exit 0; }
 unset LD_PRELOAD "${!CUWARD_@}" LTTNG_HOME
 daemon=
@@ -36,16 +37,17 @@ as_daemon lttng -q destroy bench
 median() { awk -v a="$1" -v b="$2" '$1 == a && $2 == b { print $3 }' "$LTTNG_HOME/values" | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 launched=$("$B/cuward" events "$LTTNG_HOME/trace" | grep -c ' cuward:launched: ')
 packets=$(find "$LTTNG_HOME/trace" -name 'cuward_*' -path '*/ust/*' -type f -not -path '*/index/*' -printf '%s\n' | awk '{ n += $1 } END { print n }')
-awk -v without="$(median without launch)" -v traced="$(median traced launch)" -v bare="$(median traced tracepoint)" \
-	-v launched="$launched" -v wanted=$((runs * rounds * 2000)) -v bytes="$packets" '
-	function bar(name, value, most, unit) {
-		printf "%-26s %8.1f %-6s at most %s: %s\n", name, value, unit, most, value <= most ? "holds" : "FAILS"
-		failed += value > most
-	}
-	BEGIN {
-		printf "a launch %.1f ns, traced %.1f ns; two looks at the clock and a bare tracepoint %.1f ns\n", without, traced, bare
-		bar("traced launch above it", traced - without - bare, 30, "ns")
-		bar("an event", bytes / launched, 48, "bytes")
-		if (launched != wanted) { printf "%d of %d launches are in the trace\n", launched, wanted; failed++ }
-		exit failed > 0
-	}'
+failed=0
+row() { # NAME UNIT VALUE BAR WHAT
+	local verdict=holds
+	bench_row "$1" "$2" "$3" "$4" || verdict=FAILS failed=1
+	printf '%-26s %8s %-6s at most %s: %s\n' "$5" "$3" "$2" "$4" $verdict
+}
+without=$(median without launch) traced=$(median traced launch) bare=$(median traced tracepoint)
+figure() { awk "BEGIN { printf \"%.1f\", $1 }"; }
+printf 'a launch %.1f ns, traced %.1f ns; two looks at the clock and a bare tracepoint %.1f ns\n' "$without" "$traced" "$bare"
+row traced_launch_above ns "$(figure "$traced - $without - $bare")" 30 "traced launch above it"
+row traced_event bytes "$(figure "$packets / $launched")" 48 "an event"
+wanted=$((runs * rounds * 2000))
+[ "$launched" -eq $wanted ] || { echo "$launched of $wanted launches are in the trace"; failed=1; }
+exit $failed

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # What a call costs, as far as it can be counted; `make bench` measures the time.
 
+bats_require_minimum_version 1.5.0
+
 load guest
 
 setup() {
@@ -115,13 +117,19 @@ alive() {
 	row='{"name":"launch","unit":"ns","bare":1.5,"shim":3,"traced":null,"added":1.5,"ratio":2,"instructions":39,'
 	row+='"instructions_traced":null,"bar":{"of":"added","limit":"1","holds":false}}'
 	echo "{\"schema\":1,\"version\":\"9.9\",\"load\":0.5,\"runs\":3,\"rows\":[$row]}" >left/bench.json
+	# The others add theirs: once each, and with the last value.
+	added() { B=$PWD/left bash -c '. "$TOP/tests/bench/row.sh"; bench_row "$@"' row "$@"; }
+	added reader_rate M/s 30 '>20'
+	run ! added page_painted ms 2500 2000
+	added page_painted ms 1500.5 2000
+	run ! added reader_rate M/s 19.5 '>20'
 	for line in 1 2; do
 		B=$PWD/left "$TOP/tests/bench/record.sh" "$PWD/history" >said
-		grep -q "history, line $line: .*, 1 rows, 1 bars fail$" said
+		grep -q "history, line $line: .*, 3 rows, 2 bars fail$" said
 	done
 	[ "$(wc -l <history)" -eq 2 ]
 	[ "$(jq -s 'map([.schema, .version, .load, .runs, .cores > 0]) | unique | map(tojson) | .[0]' -r history)" = '[1,"9.9",0.5,3,true]' ]
-	[ "$(jq -sc '.[1].rows' history)" = '{"launch":{"unit":"ns","bare":1.5,"shim":3,"added":1.5,"ratio":2,"instructions":39,"holds":false}}' ]
+	[ "$(jq -sc '.[1].rows' history)" = '{"launch":{"unit":"ns","bare":1.5,"shim":3,"added":1.5,"ratio":2,"instructions":39,"holds":false},"page_painted":{"unit":"ms","shim":1500.5,"holds":true},"reader_rate":{"unit":"M/s","shim":19.5,"holds":false}}' ]
 	jq -e '(.date | test("^20..-..-..T..:..Z$")) and (.commit | test("^[0-9a-f]{10}(-changed)?$|^unknown")) and
 		(.compiler | length > 5) and (.cpu | length > 2) and (.kernel | length > 2)' history >said
 	# What is kept of the project's own runs can be read, too.

@@ -226,6 +226,13 @@ range='eval:document.getElementById("range").textContent'
 	[ "${lines[0]}" = '"yes"' ]
 	[ "${lines[1]}" -eq 64 ]
 	[ "$(jq '. > 0' <<<"${lines[2]}")" = true ]
+	# Two seconds at most, as often as it takes on a machine that is busy with other things.
+	painted=${lines[2]}
+	for _ in 2 3; do
+		[ "$(jq '. <= 2000' <<<"$painted")" = false ] || break
+		painted=$(browse paint)
+	done
+	[ "$(jq '. <= 2000' <<<"$painted")" = true ]
 }
 
 @test "of very many processes, streams and kernels the page shows the busiest, and says so" {
