@@ -66,10 +66,11 @@ static void put_mounts(void)
 static void put_setting(enum form form, const char *name, const char *fallback, const char *help)
 {
 	const char *value = getenv(name);
+	bool differs = value && *fallback;
 
 	if (form == TABLE) {
-		printf("%s=%s\n    %s%s%s%s\n", name, value ? value : fallback, help, value ? " (default " : "",
-			value ? fallback : "", value ? ")" : "");
+		printf("%s=%s\n    %s%s%s%s\n", name, value ? value : fallback, help,
+			differs ? " (default " : "", differs ? fallback : "", differs ? ")" : "");
 		return;
 	}
 	if (!value || !*value)

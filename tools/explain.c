@@ -198,6 +198,19 @@ const struct explain_page explain_pages[] = {
 		"Somebody waits for this GPU and comes first.\n"
 		"`cuward queue` shows the turns; `cuward run --wait` takes the next one. A minute of waiting "
 		"counts as much as a step of --priority." },
+	/* ---- what --fail-on knows besides a leak ---- */
+	{ "denied", "run",
+		"A limit refused memory; the summary of `cuward run` counts it. --fail-on denied exits with "
+		"25.\n"
+		"`denials` in the report, and `cuward ps PID` while the process lives, say whose limit it was "
+		"and who held it." },
+	{ "stall", "run",
+		"A thread of the process was in one call for --stall, and nothing else was allocated or waited "
+		"for; --fail-on stall exits with 24.\n"
+		"`run.watch` in the report says which call and kernel. --on-stall term ends the process." },
+	{ "idle", "run",
+		"The process held GPU memory and made no CUDA call for --idle; --fail-on idle exits with 24.\n"
+		"`run.watch` in the report says since when. --on-idle term ends the process." },
 	/* ---- exit statuses ---- */
 	{ "0", "exit status", "All is fine, and nothing was found that somebody should look at." },
 	{ "1", "exit status",
@@ -216,7 +229,8 @@ const struct explain_page explain_pages[] = {
 		"`cuward run`: the command succeeded, and a limit refused it memory (--fail-on denied)." },
 	{ "75", "exit status", "`cuward run`: it waited for memory for too long." },
 	{ "125", "exit status",
-		"`cuward run` itself failed; the command was not started.\nThe line on stderr says why." },
+		"`cuward run` itself failed: the command was not started, its report cannot be written, "
+		"or a process could not be recorded though --fail-on asked.\nThe line on stderr says why." },
 	{ "126", "exit status", "`cuward run`: the command was found and is not executable." },
 	{ "127", "exit status", "`cuward run`: the command was not found." },
 };

@@ -19,7 +19,7 @@ words() {
 		words CUWARD_VERDICTS include/cuward/events.h
 		words WHY_VERDICTS tools/why.h
 		words CUWARD_SCOPES include/cuward/events.h
-		printf '%s\n' promised reserve queue
+		printf '%s\n' promised reserve queue denied stall idle
 		sed -n 's/^\tEXIT_[A-Z_]* = \([0-9]*\),$/\1/p' "$TOP/include/cuward/events.h"
 	} | sort -u >codes
 	[ "$(wc -l <codes)" -gt 45 ]
