@@ -61,3 +61,16 @@ options_of() { "$cuward" "$1" --help | sed -En 's/^ +(-[a-zA-Z?], )?(--[a-z-]+).
 	cat missing
 	[ ! -s missing ]
 }
+
+@test "completion after the first word: the command after help, options after a verb, words after an option" {
+	completed() { # WORD...: what is offered for the last one
+		bash -c 'source "$1"; COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2)); _cuward; echo "${COMPREPLY[*]}"' \
+			- "$TOP/tools/share/cuward.bash-completion" "$@"
+	}
+	[ "$(completed cuward help timel)" = timeline ]
+	[ "$(completed cuward trace start --o)" = --output ]
+	[ "$(completed cuward trace st)" = "start stop status" ]
+	[ "$(completed cuward limit get 1 --j)" = --json ]
+	[ "$(completed cuward top -s a)" = active ]
+	[ "$(completed cuward report --by j)" = job ]
+}
