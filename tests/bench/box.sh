@@ -8,7 +8,7 @@
 # namespaces can be made). Exit 1 if one fails.
 set -eu
 cd "$(dirname "$0")/../.." || exit 1
-B=${B:-$PWD/build}
+export B=${B:-$PWD/build} TOP=$PWD
 unset "${!CUWARD_@}" LD_PRELOAD CUDA_VISIBLE_DEVICES
 work=$(mktemp -d /dev/shm/cuward-box-XXXXXX)
 started=()
@@ -82,7 +82,7 @@ row user_pair_of_64_added ns "$(added)" 80
 # of_all NAME POLICY...: the same under a limit that other users' processes count for, with one of another user there.
 of_all() {
 	policy "${@:2}"
-	common 2>/dev/null <<-'X'
+	common 2>"$work/errors" <<-'X'
 		export CUWARD_SIM_MEMORY=64G groups_0=4200
 		preloaded 4101 init
 		for i in $(seq 63); do
@@ -97,6 +97,7 @@ of_all() {
 		done | sort -g | head -1 >together
 	X
 	together=$(cat "$public/together")
+	[ -n "$together" ] || { echo "$1: nothing was measured"; cat "$work/errors"; exit 1; }
 	row "$1" ns "$(added)" 10000
 }
 skip() { echo "limits of all users: $1"; return 1; }
