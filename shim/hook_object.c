@@ -317,6 +317,16 @@ static bool capture_ended(CUresult result)
 		result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
+/* One less; of those that began before we looked none were counted, and it never falls below none. */
+static void uncount_capture(void)
+{
+	uint32_t count = __atomic_load_n(&guest.captures, __ATOMIC_RELAXED);
+
+	while (count > 0 && !__atomic_compare_exchange_n(&guest.captures, &count, count - 1, true,
+		__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+}
+
 /* A capture may have been into a graph that was there before. */
 static void captured_graph(CUgraph graph)
 {
@@ -332,8 +342,8 @@ static void captured_graph(CUgraph graph)
 		uint64_t cw_began_ns = traced_begin(); \
 		CUresult cw_result = real.name ARGS_##name; \
 \
-		if (capture_ended(cw_result) && guest.captures > 0) \
-			__atomic_fetch_sub(&guest.captures, 1, __ATOMIC_SEQ_CST); \
+		if (capture_ended(cw_result)) \
+			uncount_capture(); \
 		if (cw_result == CUDA_SUCCESS && graph && *graph) \
 			captured_graph(*graph); \
 		if (unlikely(graph_memory_possible())) \
