@@ -198,8 +198,17 @@ static void boxes(uint64_t ns)
 	WORK(ns, cuMemcpy3DPeerAsync_ptsz(&peer, NULL));
 }
 
+#if CUDA_VERSION >= 13020
+/* The driver may be older than its header. */
+#pragma weak cuMemcpyWithAttributesAsync
+#pragma weak cuMemcpyWithAttributesAsync_ptsz
+#pragma weak cuMemcpy3DWithAttributesAsync
+#pragma weak cuMemcpy3DWithAttributesAsync_ptsz
+#endif
+
 static void batches(uint64_t ns)
 {
+	int version = 0;
 	CUdeviceptr targets[2] = { to, to + BYTES / 2 }, sources[2] = { from, from + BYTES / 2 };
 	size_t sizes[2] = { BYTES / 2, BYTES / 2 }, first = 0, failed;
 	CUmemcpyAttributes ordered = { .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM };
@@ -210,6 +219,7 @@ static void batches(uint64_t ns)
 	};
 	CUstream stream = streams[0], per_thread = (CUstream)CU_STREAM_PER_THREAD;
 
+	MUST(cuDriverGetVersion(&version));
 	WORK(ns, cuMemcpyBatchAsync(targets, sources, sizes, 2, &ordered, &first, 1, &failed, stream));
 	WORK(ns, cuMemcpyBatchAsync_ptsz(targets, sources, sizes, 2, &ordered, &first, 1, &failed, per_thread));
 	WORK(ns, cuMemcpyBatchAsync_v2(targets, sources, sizes, 2, &ordered, &first, 1, stream));
@@ -219,10 +229,12 @@ static void batches(uint64_t ns)
 	WORK(ns, cuMemcpy3DBatchAsync_v2(1, &box, 0, stream));
 	WORK(ns, cuMemcpy3DBatchAsync_v2_ptsz(1, &box, 0, per_thread));
 #if CUDA_VERSION >= 13020
-	WORK(ns, cuMemcpyWithAttributesAsync(to, from, BYTES, &ordered, stream));
-	WORK(ns, cuMemcpyWithAttributesAsync_ptsz(to, from, BYTES, &ordered, NULL));
-	WORK(ns, cuMemcpy3DWithAttributesAsync(&box, 0, stream));
-	WORK(ns, cuMemcpy3DWithAttributesAsync_ptsz(&box, 0, NULL));
+	if (version >= 13020) {
+		WORK(ns, cuMemcpyWithAttributesAsync(to, from, BYTES, &ordered, stream));
+		WORK(ns, cuMemcpyWithAttributesAsync_ptsz(to, from, BYTES, &ordered, NULL));
+		WORK(ns, cuMemcpy3DWithAttributesAsync(&box, 0, stream));
+		WORK(ns, cuMemcpy3DWithAttributesAsync_ptsz(&box, 0, NULL));
+	}
 #endif
 }
 
