@@ -40,14 +40,6 @@ __thread struct thread *guest_thread_pointer;
 static struct thread last_resort;
 static struct ledger_thread last_resort_counts;
 
-uint64_t guest_clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
 void guest_find(enum cuward_finding finding)
 {
 	if (guest.header)

@@ -10,13 +10,6 @@
 #include "report_sites.h"
 #include "share.h"
 
-uint32_t traced_duration(uint64_t began_ns)
-{
-	uint64_t ns = guest_clock_ns() - began_ns;
-
-	return ns > UINT32_MAX ? UINT32_MAX : ns;
-}
-
 CUresult traced_call(enum call call, CUresult result, uint64_t began_ns)
 {
 	struct event_call event = {

@@ -29,7 +29,12 @@ void traced_define_site(uint32_t site);
 void traced_forget(void);
 
 /* Nanoseconds since, at most 32 bits. */
-uint32_t traced_duration(uint64_t began_ns);
+hot uint32_t traced_duration(uint64_t began_ns)
+{
+	uint64_t ns = guest_clock_ns() - began_ns;
+
+	return ns > UINT32_MAX ? UINT32_MAX : ns;
+}
 
 /* Stream handles as the driver knows them: 0 is the legacy (1) or the per-thread (2) stream. */
 static inline uint64_t traced_stream(CUstream stream, bool per_thread)
