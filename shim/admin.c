@@ -37,6 +37,8 @@ struct reading {
 	const struct limit_device *devices;
 	unsigned count;
 	uint32_t uid;
+	const uint32_t *gids; /* of the process it is about; NULL: those of its user */
+	unsigned gid_count;
 	uint32_t owner;
 	char path[PATH_MAX];
 	unsigned line;
@@ -91,12 +93,20 @@ static bool begin_user(struct reading *reading, const char *name)
 		"/etc/passwd; write the user's number", reading->uid, name);
 }
 
+static bool is_member(const struct reading *reading, uint32_t gid)
+{
+	for (unsigned i = 0; i < reading->gid_count; i++)
+		if (reading->gids[i] == gid)
+			return true;
+	return !reading->gids && admin_is_member(reading->uid, gid);
+}
+
 static bool begin_group(struct reading *reading, const char *name)
 {
 	reading->section = SECTION_GROUP;
 	if (!admin_gid_of(name, &reading->id))
 		return wrong(reading, "group \"%.80s\" is not in /etc/group; write its number", name);
-	reading->applies = admin_is_member(reading->uid, reading->id);
+	reading->applies = is_member(reading, reading->id);
 	return true;
 }
 
@@ -447,6 +457,28 @@ static bool read_more_files(struct reading *reading, const char *folder)
 	return fine;
 }
 
+static bool read_folder(const char *folder, struct reading *reading)
+{
+	struct admin *admin = reading->admin;
+	int fd;
+
+	reading->why[0] = '\0';
+	memset(admin, 0, sizeof(*admin));
+	admin->priority_max = PRIORITY_MAX;
+	for (unsigned i = 0; i < reading->count; i++)
+		memcpy(admin->uuids[i], reading->devices[i].uuid, 16);
+	for (int i = 0; i < ADMIN_COUNT * SLOT_DEVICES; i++)
+		admin->max[i / SLOT_DEVICES][i % SLOT_DEVICES] = (struct admin_limit){ .bytes = BYTES_NONE };
+	snprintf(reading->path, sizeof(reading->path), "%s", folder);
+	if (!open_folder(reading, &fd))
+		return false;
+	if (fd < 0)
+		return true;
+	close(fd);
+	snprintf(reading->path, sizeof(reading->path), "%s/cuward.conf", folder);
+	return read_file(reading) && read_more_files(reading, folder);
+}
+
 bool admin_read_from(const char *folder, uint32_t owner, struct admin *admin,
 	const struct limit_device *devices, unsigned count, uint32_t uid, char *why, size_t why_bytes)
 {
@@ -454,27 +486,23 @@ bool admin_read_from(const char *folder, uint32_t owner, struct admin *admin,
 		.admin = admin, .devices = devices, .count = count, .uid = uid, .owner = owner, .why = why,
 		.why_bytes = why_bytes,
 	};
-	int fd;
 
-	why[0] = '\0';
-	memset(admin, 0, sizeof(*admin));
-	admin->priority_max = PRIORITY_MAX;
-	for (unsigned i = 0; i < count; i++)
-		memcpy(admin->uuids[i], devices[i].uuid, 16);
-	for (int i = 0; i < ADMIN_COUNT * SLOT_DEVICES; i++)
-		admin->max[i / SLOT_DEVICES][i % SLOT_DEVICES] = (struct admin_limit){ .bytes = BYTES_NONE };
-	snprintf(reading.path, sizeof(reading.path), "%s", folder);
-	if (!open_folder(&reading, &fd))
-		return false;
-	if (fd < 0)
-		return true;
-	close(fd);
-	snprintf(reading.path, sizeof(reading.path), "%s/cuward.conf", folder);
-	return read_file(&reading) && read_more_files(&reading, folder);
+	return read_folder(folder, &reading);
+}
+
+bool admin_read_as(struct admin *admin, const struct limit_device *devices, unsigned count, uint32_t uid,
+	const uint32_t *gids, unsigned gid_count, char *why, size_t why_bytes)
+{
+	struct reading reading = {
+		.admin = admin, .devices = devices, .count = count, .uid = uid,
+		.gids = gid_count ? gids : NULL, .gid_count = gid_count, .why = why, .why_bytes = why_bytes,
+	};
+
+	return read_folder(CUWARD_SYSCONFDIR, &reading);
 }
 
 bool admin_read(struct admin *admin, const struct limit_device *devices, unsigned count, uint32_t uid,
 	char *why, size_t why_bytes)
 {
-	return admin_read_from(CUWARD_SYSCONFDIR, 0, admin, devices, count, uid, why, why_bytes);
+	return admin_read_as(admin, devices, count, uid, NULL, 0, why, why_bytes);
 }

@@ -63,6 +63,10 @@ struct admin {
 bool admin_read(struct admin *admin, const struct limit_device *devices, unsigned count, uint32_t uid,
 	char *why, size_t why_bytes);
 
+/* The same of a process, which may have other groups than the files say; 0: they are not known. */
+bool admin_read_as(struct admin *admin, const struct limit_device *devices, unsigned count, uint32_t uid,
+	const uint32_t *gids, unsigned gid_count, char *why, size_t why_bytes);
+
 /* The same from another folder, for whose files `owner` stands in for root. */
 bool admin_read_from(const char *folder, uint32_t owner, struct admin *admin,
 	const struct limit_device *devices, unsigned count, uint32_t uid, char *why, size_t why_bytes);

@@ -91,20 +91,38 @@ static bool wants_other(const struct order *order, const struct box *box, const 
 /* ---- the answer ---- */
 
 struct answer {
+	const struct box *box;
 	json_t *verdicts; /* NULL: print them */
 	bool fault;
 };
 
-static void take_verdict(void *to, enum why_verdict verdict, const char *evidence)
+static json_t *limit_of(const struct answer *answer, const struct why_limit *limit)
+{
+	return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:i, s:o, s:b}", "scope", limit->scope,
+		"whose", limit->whose[0] ? json_string(limit->whose) : json_null(),
+		"uuid", box_uuid(&answer->box->gpus[limit->gpu]),
+		"source", limit->source[0] ? json_string(limit->source) : json_null(),
+		"limit_bytes", ps_bytes(limit->limit_bytes), "used_bytes", ps_bytes(limit->used_bytes),
+		"own_bytes", ps_bytes(limit->own_bytes), "others", (int)limit->others,
+		"kept_bytes", ps_bytes(limit->kept_bytes), "binds", limit->binds);
+}
+
+static void take_verdict(void *to, enum why_verdict verdict, const char *evidence,
+	const struct why_limit *limit)
 {
 	struct answer *answer = to;
+	json_t *one;
 
 	answer->fault |= why_is_fault(verdict);
-	if (answer->verdicts)
-		json_array_append_new(answer->verdicts, json_pack("{s:s, s:b, s:s}", "verdict",
-			why_word(verdict), "fault", why_is_fault(verdict), "evidence", evidence));
-	else
+	if (!answer->verdicts) {
 		printf("  %-13s %s\n", why_word(verdict), evidence);
+		return;
+	}
+	one = json_pack("{s:s, s:b, s:s}", "verdict", why_word(verdict), "fault", why_is_fault(verdict),
+		"evidence", evidence);
+	if (limit)
+		json_object_set_new(one, "limit", limit_of(answer, limit));
+	json_array_append_new(answer->verdicts, one);
 }
 
 static void print_process(const struct box_process *process)
@@ -243,8 +261,8 @@ int cmd_why(int argc, char **argv)
 			"2 usage." };
 	struct order order = { .look_ns = 2000000000, .stuck_ns = 30000000000 };
 	struct why_watch watch = { 0 };
-	struct answer answer = { 0 };
 	struct box box;
+	struct answer answer = { .box = &box };
 
 	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = EXIT_USAGE;

@@ -148,7 +148,8 @@ const struct explain_page explain_pages[] = {
 		"a job that was meant to outlive its shell.\n"
 		"`cuward kill PID`, if nobody waits for it." },
 	{ "near-limit", "why",
-		"Nine tenths of a limit are used; the next allocations may be refused.\n"
+		"Nine tenths of a limit are used, by the process or by all whom it counts; the next "
+		"allocations may be refused. What is kept for others counts as used.\n"
 		"`cuward limit get PID` shows every limit and where it comes from." },
 	{ "unseen", "why",
 		"The ledger of the process cannot be read, so what it does now is not known.\n"

@@ -14,6 +14,7 @@
 #include "cuward/events.h"
 #include "format.h"
 #include "need.h"
+#include "proc_state.h"
 #include "ps.h"
 #include "table.h"
 
@@ -132,6 +133,7 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 	struct limit_device device = { .total_bytes = gpu->total_bytes };
 	uint64_t live = slot->limit_override[hold->word], live_job = slot->job_limit_override[hold->word];
 	uint64_t live_user = slot->user_limit_override[hold->word];
+	uint32_t gids[256];
 	bool known;
 	char why[300];
 
@@ -140,7 +142,8 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 	known = start_value(process->pid, "CUWARD_MEMORY", layers->asked[0], sizeof(layers->asked[0])) &&
 		process->peek.header;
 	start_value(process->pid, "CUWARD_JOB_MEMORY", layers->asked[1], sizeof(layers->asked[1]));
-	admin_read(&layers->admin, &device, 1, process->uid, why, sizeof(why));
+	admin_read_as(&layers->admin, &device, 1, process->uid, gids,
+		proc_groups(process->pid, gids, sizeof(gids) / sizeof(gids[0])), why, sizeof(why));
 	add_layer(layers, "process", resolve(layers->asked[0], process, hold->word), "CUWARD_MEMORY");
 	add_layer(layers, "process", live ? live : BYTES_NONE, "cuward limit");
 	add_layer(layers, "process", layers->admin.max[ADMIN_PROCESS][0].bytes,

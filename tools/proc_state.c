@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,4 +62,34 @@ bool proc_is_dying(pid_t pid)
 		return true;
 	read_file(pid, "status", status, sizeof(status));
 	return holds_kill(status, "\nSigPnd:") || holds_kill(status, "\nShdPnd:");
+}
+
+/* The numbers behind a word of status, up to the end of its line. */
+static unsigned add_numbers(const char *status, const char *word, uint32_t *numbers, unsigned count,
+	unsigned most)
+{
+	const char *at = strstr(status, word);
+	char *end;
+
+	for (at = at ? at + strlen(word) : ""; count < most; at = end) {
+		unsigned long number;
+
+		while (*at == ' ' || *at == '\t')
+			at++;
+		number = strtoul(at, &end, 10);
+		if (*at < '0' || *at > '9')
+			break;
+		numbers[count++] = (uint32_t)number;
+	}
+	return count;
+}
+
+unsigned proc_groups(pid_t pid, uint32_t *gids, unsigned most)
+{
+	static char status[64 << 10]; /* a process may have 65536 groups */
+	unsigned count;
+
+	read_file(pid, "status", status, sizeof(status));
+	count = add_numbers(status, "\nGid:", gids, 0, most);
+	return add_numbers(status, "\nGroups:", gids, count, most);
 }

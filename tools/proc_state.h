@@ -22,4 +22,7 @@ bool proc_state(pid_t pid, struct proc_state *state);
 /* It is gone, is going, or was killed and will be. */
 bool proc_is_dying(pid_t pid);
 
+/* Its groups; of more than there is room for the first. How many, 0: they are not known. */
+unsigned proc_groups(pid_t pid, uint32_t *gids, unsigned most);
+
 #endif

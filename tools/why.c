@@ -46,7 +46,7 @@ static void __attribute__((format(printf, 3, 4))) say(const struct telling *t, e
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	t->tell(t->to, verdict, text);
+	t->tell(t->to, verdict, text, NULL);
 }
 
 static uint64_t quiet_ns(const struct telling *t)
@@ -133,63 +133,51 @@ static void tell_kin(const struct telling *t)
 			proc.parent);
 }
 
-static bool same_group(const struct box_process *a, const struct box_process *b)
+/* Who holds what of a limit of several processes. */
+static void tell_shares(char *text, size_t bytes, const struct why_limit *limit)
 {
-	uint32_t length = a->entry->slot.group_length;
+	uint64_t rest = limit->used_bytes - limit->kept_bytes;
+	size_t used;
 
-	return a->file == b->file && length == b->entry->slot.group_length && length < sizeof(a->who->job) &&
-		strncmp(a->who->job, b->who->job, length) == 0;
+	rest -= limit->own_bytes < rest ? limit->own_bytes : rest;
+	used = (size_t)snprintf(text, bytes, ": %s by this process", format_bytes(limit->own_bytes));
+	if (limit->others)
+		used += (size_t)snprintf(text + used, bytes - used, ", %s by %u other%s", format_bytes(rest),
+			limit->others, limit->others == 1 ? "" : "s");
+	if (limit->kept_bytes)
+		snprintf(text + used, bytes - used, ", %s kept for others", format_bytes(limit->kept_bytes));
 }
 
-static uint64_t used_by_group(const struct telling *t, uint32_t word)
+static void tell_limit(const struct telling *t, const struct why_limit *limit)
 {
 	const struct box *box = t->watch->box;
-	uint64_t sum = 0;
+	unsigned percent = t->watch->near_percent;
+	char shares[200] = "", from[180] = "", text[500];
+	uint64_t near = limit->limit_bytes / 100 * percent + limit->limit_bytes % 100 * percent / 100;
 
-	for (size_t i = 0; i < box->count; i++)
-		if (same_group(t->process, &box->processes[i]) && !t->watch->of[i].gone)
-			sum = slots_add(sum, t->watch->of[i].now.words[word] & WORD_BYTES_MASK);
-	return sum;
-}
-
-/* Of a GPU everybody, else those of its user. */
-static uint64_t used_by_many(const struct telling *t, size_t gpu, bool all)
-{
-	const struct box *box = t->watch->box;
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < box->count; i++) {
-		const struct box_process *process = &box->processes[i];
-
-		for (size_t j = 0; j < process->hold_count && !t->watch->of[i].gone; j++)
-			if (process->holds[j].gpu == gpu && (all || process->uid == t->process->uid))
-				sum = slots_add(sum, t->watch->of[i].now.words[process->holds[j].word] &
-					WORD_BYTES_MASK);
-	}
-	return sum;
-}
-
-static void tell_near(const struct telling *t, const char *scope, uint64_t used, uint64_t limit,
-	const struct box_hold *hold)
-{
-	if (limit == BYTES_NONE || !limit || used < limit / 100 * t->watch->near_percent)
+	if (limit->used_bytes < near)
 		return;
-	say(t, WHY_NEAR_LIMIT, "%s of the %s limit of %s are used on %s", format_bytes(used), scope,
-		format_bytes(limit), box_gpu_name(t->watch->box, &t->watch->box->gpus[hold->gpu]));
+	if (strcmp(limit->scope, "process") != 0)
+		tell_shares(shares, sizeof(shares), limit);
+	if (limit->whose[0] || limit->source[0])
+		snprintf(from, sizeof(from), " (%s%s%s)", limit->whose,
+			limit->whose[0] && limit->source[0] ? "; " : "", limit->source);
+	snprintf(text, sizeof(text), "%s of the %s limit of %s%s are used on %s%s",
+		format_bytes(limit->used_bytes), limit->scope, format_bytes(limit->limit_bytes), from,
+		box_gpu_name(box, &box->gpus[limit->gpu]), shares);
+	t->tell(t->to, WHY_NEAR_LIMIT, text, limit);
 }
 
 static void tell_limits(const struct telling *t)
 {
-	for (size_t i = 0; i < t->process->hold_count; i++) {
-		const struct box_hold *hold = &t->process->holds[i];
-		const struct slot *now = &t->of->now;
+	struct why_limit limits[WHY_LIMITS];
 
-		tell_near(t, "process", now->words[hold->word] & WORD_BYTES_MASK,
-			now->process_limit[hold->word], hold);
-		tell_near(t, "job", used_by_group(t, hold->word),
-			now->job_limit[hold->word] ? now->job_limit[hold->word] : BYTES_NONE, hold);
-		tell_near(t, "user", used_by_many(t, hold->gpu, false), hold->user_limit_bytes, hold);
-		tell_near(t, "gpu", used_by_many(t, hold->gpu, true), hold->gpu_limit_bytes, hold);
+	for (size_t i = 0; i < t->process->hold_count; i++) {
+		unsigned count = why_limits(t->watch, (size_t)(t->process - t->watch->box->processes),
+			&t->process->holds[i], limits);
+
+		for (unsigned j = 0; j < count; j++)
+			tell_limit(t, &limits[j]);
 	}
 }
 

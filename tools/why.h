@@ -56,8 +56,28 @@ struct why_watch {
 void why_look(struct why_watch *watch, struct box *box, uint64_t ns);
 void why_look_done(struct why_watch *watch);
 
-/* Gets each verdict with a sentence of evidence. */
-typedef void why_tell(void *to, enum why_verdict verdict, const char *evidence);
+/* A limit that binds a process on one GPU, and what is used of it by all whom it counts. */
+struct why_limit {
+	const char *scope; /* a word of CUWARD_SCOPES */
+	char whose[96];    /* the job, user or group; safe to print, empty: its own */
+	char source[64];   /* where it is set, the same; empty: unknown */
+	size_t gpu;
+	uint64_t limit_bytes, used_bytes;
+	uint64_t kept_bytes; /* of those used: for others, who do not hold them yet */
+	uint64_t own_bytes;  /* of those used: by this process */
+	unsigned others;     /* that hold the rest */
+	bool binds;          /* of all that bind the process there, this one leaves least */
+};
+
+#define WHY_LIMITS (4 + SLOT_GROUPS)
+
+/* why_limits.c: all of them, the one that leaves least first. How many? */
+unsigned why_limits(const struct why_watch *watch, size_t process, const struct box_hold *hold,
+	struct why_limit limits[WHY_LIMITS]);
+
+/* Gets each verdict with a sentence of evidence; the limit of NEAR_LIMIT, else NULL. */
+typedef void why_tell(void *to, enum why_verdict verdict, const char *evidence,
+	const struct why_limit *limit);
 void why_process(const struct why_watch *watch, size_t process, why_tell *tell, void *to);
 void why_other(const struct why_watch *watch, const struct box_other *other, why_tell *tell, void *to);
 void why_gpu(const struct why_watch *watch, size_t gpu, why_tell *tell, void *to);

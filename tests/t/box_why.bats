@@ -141,26 +141,6 @@ evidence() {
 	verdicts '["busy"]'
 }
 
-@test "near-limit: of the process, of its job; eight tenths are not near" {
-	CUWARD_MEMORY=10M holder init device 0 alloc 8M say held launches 600000
-	why 0 --for 0.3s
-	verdicts '["busy"]'
-	kill -9 $pid
-	CUWARD_MEMORY=10M holder init device 0 alloc 9M say held launches 600000
-	why 1 --for 0.3s
-	verdicts '["busy","near-limit"]'
-	evidence near-limit '^9\.00 MiB of the process limit of 10\.0 MiB are used on GPU-51000000'
-	kill -9 $pid
-	CUWARD_JOB=j CUWARD_JOB_MEMORY=10M holder init device 0 alloc 8M say held launches 600000
-	CUWARD_JOB=other CUWARD_JOB_MEMORY=10M holder init device 0 alloc 1M say held launches 600000
-	why 0 --for 0.3s
-	verdicts '["busy"]'
-	CUWARD_JOB=j CUWARD_JOB_MEMORY=10M holder init device 0 alloc 1M say held launches 600000
-	why 1 --for 0.3s
-	verdicts '["busy","near-limit"]'
-	evidence near-limit '^9\.00 MiB of the job limit of 10\.0 MiB'
-}
-
 @test "waiting for memory" {
 	CUWARD_JOB=j CUWARD_JOB_MEMORY=10M holder init device 0 alloc 8M say held launches 600000
 	CUWARD_JOB=j CUWARD_JOB_MEMORY=10M CUWARD_ON_LIMIT=wait=600s holder init device 0 say held alloc 4M
