@@ -118,28 +118,27 @@ static void put_holder_line(struct json *json, const struct ledger_view *view,
 	end_words(json);
 }
 
-/* pid null: a call site of this very process. */
 static void put_holders(struct json *json, const struct ledger_view *view,
 	const struct ledger_denial *denial)
 {
 	json_open(json, "holders", '[');
 	for (unsigned i = 0; i < LEDGER_HOLDERS && denial->holders[i].bytes; i++) {
-		const struct ledger_holder *holder = &denial->holders[i];
-		const struct ledger_site *place = report_site_owner(view, holder->site);
+		const struct ledger_holder holder = report_holder(view, &denial->holders[i]);
+		const struct ledger_site *place = report_site_owner(view, holder.site);
 		char user[64];
 
 		json_open(json, NULL, '{');
-		json_number(json, "bytes", holder->bytes);
-		json_bytes(json, "pid", holder->pid ? holder->pid : BYTES_NONE);
-		json_bytes(json, "uid", holder->pid ? holder->uid : BYTES_NONE);
-		put_if(json, "user", holder->pid && report_user_name(holder->uid, user, sizeof(user)), user);
-		json_string_in(json, "command", holder->command, sizeof(holder->command));
-		json_time(json, "since", holder->since_ns);
+		json_number(json, "bytes", holder.bytes);
+		json_number(json, "pid", holder.pid);
+		json_number(json, "uid", holder.uid);
+		put_if(json, "user", report_user_name(holder.uid, user, sizeof(user)), user);
+		json_string_in(json, "command", holder.command, sizeof(holder.command));
+		json_time(json, "since", holder.since_ns);
 		if (place)
 			report_place_json(json, "site", view, place);
 		else
 			json_null(json, "site");
-		put_holder_line(json, view, holder);
+		put_holder_line(json, view, &holder);
 		json_close(json, '}');
 	}
 	json_close(json, ']');

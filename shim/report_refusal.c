@@ -149,3 +149,17 @@ void report_refusal_text(struct report_out *out, const struct ledger_view *view,
 	text_put(out, "; ");
 	report_refusal_advice(out, view, denial);
 }
+
+struct ledger_holder report_holder(const struct ledger_view *view, const struct ledger_holder *holder)
+{
+	const struct process_identity *who = &view->header->who;
+	struct ledger_holder named = *holder;
+
+	if (named.pid)
+		return named;
+	named.pid = who->pid;
+	named.uid = who->uid;
+	memset(named.command, 0, sizeof(named.command));
+	memcpy(named.command, who->command, sizeof(named.command) - 1);
+	return named;
+}

@@ -14,4 +14,7 @@ void report_refusal_text(struct report_out *out, const struct ledger_view *view,
 void report_refusal_advice(struct report_out *out, const struct ledger_view *view,
 	const struct ledger_denial *denial);
 
+/* A holder by name; one of the process that was refused itself has only the place in the ledger. */
+struct ledger_holder report_holder(const struct ledger_view *view, const struct ledger_holder *holder);
+
 #endif

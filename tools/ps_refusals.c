@@ -9,6 +9,7 @@
 #include "format.h"
 #include "ledger_read.h"
 #include "refusal_words.h"
+#include "report_refusal.h"
 #include "report_host.h"
 #include "symbols.h"
 
@@ -73,32 +74,20 @@ static bool is_there(const struct box_process *process, unsigned i)
 	return denial->present && denial->scope < SCOPE_COUNT;
 }
 
-static bool holder_is_there(const struct ledger_holder *holder)
-{
-	return holder->bytes > 0;
-}
-
 static void print_holders(FILE *out, const struct box *box, const struct ledger_view *view,
 	const struct ledger_denial *denial)
 {
-	for (unsigned i = 0; i < LEDGER_HOLDERS; i++) {
-		const struct ledger_holder *holder = &denial->holders[i];
-		const char *line = refusal_line(view, holder);
-		char command[sizeof(holder->command) + 1] = "", user[64];
+	for (unsigned i = 0; i < LEDGER_HOLDERS && denial->holders[i].bytes; i++) {
+		const struct ledger_holder holder = report_holder(view, &denial->holders[i]);
+		const char *line = refusal_line(view, &holder);
+		char command[sizeof(holder.command) + 1], user[64];
 
-		if (!holder_is_there(holder))
-			continue;
-		snprintf(command, sizeof(command), "%.*s", (int)sizeof(holder->command), holder->command);
-		fprintf(out, "    %s: ", format_bytes(holder->bytes));
-		if (holder->pid)
-			fprintf(out, "process %u, ", holder->pid);
-		else
-			fputs("itself", out);
+		snprintf(command, sizeof(command), "%.*s", (int)sizeof(holder.command), holder.command);
+		fprintf(out, "    %s: process %u, ", format_bytes(holder.bytes), holder.pid);
 		put_safe(out, command, 40);
-		if (holder->pid)
-			fprintf(out, " of %s", user_of(holder, user));
-		if (holder->since_ns && holder->since_ns < box->now_ns)
-			fprintf(out, ", for %s by now", ps_age(box, holder->since_ns));
+		fprintf(out, " of %s", user_of(&holder, user));
+		if (holder.since_ns && holder.since_ns < box->now_ns)
+			fprintf(out, ", for %s by now", ps_age(box, holder.since_ns));
 		if (*line)
 			fprintf(out, ", at %s", line);
 		fputc('\n', out);
@@ -167,21 +156,17 @@ static json_t *json_holders(const struct ledger_view *view, const struct ledger_
 {
 	json_t *holders = json_array();
 
-	for (unsigned i = 0; i < LEDGER_HOLDERS; i++) {
-		const struct ledger_holder *holder = &denial->holders[i];
-		char command[sizeof(holder->command) + 1], user[64];
+	for (unsigned i = 0; i < LEDGER_HOLDERS && denial->holders[i].bytes; i++) {
+		const struct ledger_holder holder = report_holder(view, &denial->holders[i]);
+		char command[sizeof(holder.command) + 1], user[64];
 
-		if (!holder_is_there(holder))
-			continue;
-		snprintf(command, sizeof(command), "%.*s", (int)sizeof(holder->command), holder->command);
-		json_array_append_new(holders, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-			"pid", holder->pid ? json_integer(holder->pid) : json_null(),
-			"uid", holder->pid ? json_integer(holder->uid) : json_null(),
-			"user", holder->pid && report_user_name(holder->uid, user, sizeof(user)) ?
-				ps_text(user) : json_null(),
-			"command", text_or_null(command), "bytes", ps_bytes(holder->bytes),
-			"since", ps_time(holder->since_ns),
-			"line", text_or_null(refusal_line(view, holder))));
+		snprintf(command, sizeof(command), "%.*s", (int)sizeof(holder.command), holder.command);
+		json_array_append_new(holders, json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+			"pid", (json_int_t)holder.pid, "uid", (json_int_t)holder.uid,
+			"user", report_user_name(holder.uid, user, sizeof(user)) ? ps_text(user) : json_null(),
+			"command", text_or_null(command), "bytes", ps_bytes(holder.bytes),
+			"since", ps_time(holder.since_ns),
+			"line", text_or_null(refusal_line(view, &holder))));
 	}
 	return holders;
 }

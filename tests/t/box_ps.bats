@@ -286,7 +286,9 @@ poke() {
 	# Its own limit: it is the holder itself.
 	CUWARD_MEMORY=4M holder init device 0 alloc 3M refused 2M say held sleep 600000
 	ps_json $pid
-	told '[.processes[0].refusals[] | [.scope, .used_bytes, .holders[0].pid, .holders[0].bytes]]' "[[\"process\",$((3 * MiB)),null,$((3 * MiB))]]"
+	told '[.processes[0].refusals[] | [.scope, .used_bytes] + (.holders[0] | [.pid, .uid, .user, .command, .bytes])]' \
+		"[[\"process\",$((3 * MiB)),$pid,$(id -u),\"$me\",\"play\",$((3 * MiB))]]"
+	told '.processes[0].refusals[0].holders[0] | [(.since | type), (.line | test("^allocate, play.c:[0-9]+ "))]' '["string",true]'
 	run "$cuward" ps 1
 	[ "$status" -eq 1 ]
 	for wrong in play 0 -1 '1 2'; do

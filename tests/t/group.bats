@@ -357,8 +357,12 @@ behind() {
 
 @test "a process limit's refusal names the lines that hold the memory" {
 	CUWARD_MEMORY=8M guest 0 "$play" init device 0 alloc 6M alloc 1M managed 512K refused 2M
-	ask '.denials[0].holders | map([.bytes, .pid, .site.function])' \
-		"[[$((7 * MiB)),null,\"allocate\"],[$((512 * KiB)),null,\"allocate\"]]"
+	ask '.denials[0].holders | map([.bytes, .site.function])' \
+		"[[$((7 * MiB)),\"allocate\"],[$((512 * KiB)),\"allocate\"]]"
+	# It is a holder as any other: by name, and since when.
+	jq -e --arg me "$(id -un)" '.processes[0] | . as $p | .uid == '"$(id -u)"' and (.denials[0].holders | length == 2 and
+		all(.pid == $p.pid and .uid == $p.uid and .user == $me and .command == "play" and
+		.since >= $p.start_time and .since <= $p.end_time and (.line | test("^allocate \\(play"))))' r.json
 }
 
 @test "settings of limits that are none" {

@@ -39,7 +39,7 @@ teardown() { box_teardown; }
 	"$cuward" ps --json $pid >out
 	told '.processes[0].refusals[0] | .text | test("the limit of the process of 8 MiB \\(CUWARD_MEMORY\\) has 6 MiB in use, most by this process 6 MiB for [0-9]+ s at allocate, play.c:[0-9]+ .*; free some of it first, or raise the limit: cuward limit set '$pid' SIZE$")' true
 	"$cuward" ps $pid >out
-	grep -Eqx '    6\.00 MiB: itself, for (< 1|[0-9.]+) s by now, at allocate, play\.c:[0-9]+ \(play\+0x[0-9a-f]+\)' out
+	grep -Eqx "    6\.00 MiB: process $pid, play of $me, for (< 1|[0-9.]+) s by now, at allocate, play\.c:[0-9]+ \(play\+0x[0-9a-f]+\)" out
 	grep -qx "    free some of it first, or raise the limit: cuward limit set $pid SIZE" out
 }
 
