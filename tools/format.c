@@ -107,15 +107,23 @@ bool locale_is_utf8(void)
 	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
+static bool is_plain(char character)
+{
+	return character >= ' ' && character <= '~';
+}
+
 /* One character of text: its columns and bytes, 0 columns if it must not be printed as it is. */
 static unsigned next_character(const char *text, size_t *bytes)
 {
 	mbstate_t state = { 0 };
 	wchar_t wide;
-	size_t length = mbrtowc(&wide, text, strlen(text), &state);
+	size_t length;
 	int columns;
 
 	*bytes = 1;
+	if (is_plain(*text)) /* nearly all of them, in every locale */
+		return 1;
+	length = mbrtowc(&wide, text, strlen(text), &state);
 	if (length == 0 || length == (size_t)-1 || length == (size_t)-2)
 		return 0;
 	*bytes = length;
@@ -155,8 +163,13 @@ char *safe_text(const char *text, unsigned columns)
 {
 	char *safe = NULL;
 	size_t bytes = 0;
-	FILE *out = need(open_memstream(&safe, &bytes));
+	FILE *out;
 
+	while (is_plain(text[bytes]))
+		bytes++;
+	if (!text[bytes] && (!columns || bytes <= columns))
+		return need_copy(text); /* a table of many processes is made of such */
+	out = need(open_memstream(&safe, &bytes));
 	put_safe(out, text, columns);
 	fclose(out);
 	return need(safe);
