@@ -43,14 +43,19 @@ size_t box_find_gpu(struct box *box, const uint8_t uuid[16], uint64_t total_byte
 
 const char *box_uuid(const struct box_gpu *gpu)
 {
+	static const char digits[] = "0123456789abcdef";
 	static char texts[4][48];
 	static unsigned used;
 	char *text = texts[used++ % 4];
-	int at = sprintf(text, "GPU-");
+	char *at = stpcpy(text, "GPU-");
 
-	for (int i = 0; i < 16; i++)
-		at += sprintf(text + at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-			gpu->uuid[i]);
+	for (int i = 0; i < 16; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*at++ = '-';
+		*at++ = digits[gpu->uuid[i] >> 4];
+		*at++ = digits[gpu->uuid[i] & 15];
+	}
+	*at = '\0';
 	return text;
 }
 
@@ -72,54 +77,30 @@ const char *box_gpu_name(const struct box *box, const struct box_gpu *gpu)
 
 static uint64_t overhead_of(const struct box_process *process, uint32_t word)
 {
-	const struct ledger_header *header = process->peek.header;
+	const struct ledger_device *device = ledger_peek_device(&process->peek, word);
 	uint64_t bytes = process->entry->slot.overhead[word];
 
-	for (uint32_t i = 0; header && i < header->device_count; i++)
-		if (header->devices[i].slot_device == word && header->devices[i].overhead_bytes < 0)
-			return BYTES_UNKNOWN;
-	return bytes || header ? bytes : BYTES_UNKNOWN;
-}
-
-static bool sees(const struct box_process *process, uint32_t word)
-{
-	const struct ledger_header *header = process->peek.header;
-
-	for (uint32_t i = 0; header && i < header->device_count; i++)
-		if (header->devices[i].slot_device == word)
-			return true;
-	return false;
+	if (device && device->overhead_bytes < 0)
+		return BYTES_UNKNOWN;
+	return bytes || process->peeked ? bytes : BYTES_UNKNOWN;
 }
 
 /* What only its ledger tells: limits of more than its job. */
-static void add_wide_limits(struct box_hold *hold, const struct ledger_header *header)
+static void add_wide_limits(struct box_hold *hold, const struct ledger_device *device)
 {
-	hold->user_limit_bytes = hold->group_limit_bytes = hold->gpu_limit_bytes = BYTES_NONE;
-	for (uint32_t i = 0; header && i < header->device_count; i++) {
-		const struct ledger_device *device = &header->devices[i];
-
-		if (device->slot_device != hold->word)
-			continue;
-		hold->user_limit_bytes = device->user_limit_bytes;
-		hold->group_limit_bytes = device->group_limit_bytes;
-		hold->gpu_limit_bytes = device->gpu_limit_bytes;
-	}
-}
-
-static void name_gpu(struct box_gpu *gpu, const struct ledger_header *header, uint32_t word)
-{
-	for (uint32_t i = 0; header && !gpu->name[0] && i < header->device_count; i++)
-		if (header->devices[i].slot_device == word)
-			snprintf(gpu->name, sizeof(gpu->name), "%.63s", header->devices[i].name);
+	hold->user_limit_bytes = device ? device->user_limit_bytes : BYTES_NONE;
+	hold->group_limit_bytes = device ? device->group_limit_bytes : BYTES_NONE;
+	hold->gpu_limit_bytes = device ? device->gpu_limit_bytes : BYTES_NONE;
 }
 
 static void add_hold(struct box *box, struct box_process *process, uint32_t word)
 {
+	const struct ledger_device *ledger = ledger_peek_device(&process->peek, word);
 	const struct slot *slot = &process->entry->slot;
 	const struct slots_device *device = &process->file->header.devices[word];
 	uint64_t used = slot->words[word] & WORD_BYTES_MASK;
 	bool matters = used || slot->overhead[word] || slot->process_limit[word] != BYTES_NONE ||
-		(slot->job_limit[word] != BYTES_NONE && slot->job_limit[word]) || sees(process, word) ||
+		(slot->job_limit[word] != BYTES_NONE && slot->job_limit[word]) || ledger ||
 		(slot->waiting_since_ns && slot->waiting_device == word);
 	struct box_hold *hold;
 
@@ -133,10 +114,11 @@ static void add_hold(struct box *box, struct box_process *process, uint32_t word
 		.overhead_bytes = overhead_of(process, word), .limit_bytes = slot->process_limit[word],
 		.job_limit_bytes = slot->job_limit[word] ? slot->job_limit[word] : BYTES_NONE,
 	};
-	add_wide_limits(hold, process->peek.header);
+	add_wide_limits(hold, ledger);
 	if (!process->file->own && used > box->gpus[hold->gpu].total_bytes)
 		hold->used_bytes = BYTES_UNKNOWN;
-	name_gpu(&box->gpus[hold->gpu], process->peek.header, word);
+	if (ledger && !box->gpus[hold->gpu].name[0])
+		snprintf(box->gpus[hold->gpu].name, sizeof(box->gpus[hold->gpu].name), "%.63s", ledger->name);
 	if (hold->used_bytes != BYTES_UNKNOWN)
 		process->used_bytes = slots_add(process->used_bytes, used);
 }
@@ -146,7 +128,7 @@ static void add_process(struct box *box, const struct slots_file *file, const st
 	struct box_process *process;
 	struct proc_state proc;
 
-	box->processes = need(reallocarray(box->processes, box->count + 1, sizeof(*box->processes)));
+	box->processes = need_room(box->processes, box->count, &box->capacity, sizeof(*box->processes));
 	process = &box->processes[box->count++];
 	*process = (struct box_process){
 		.file = file, .entry = entry, .who = &entry->slot.who, .owner = entry->owner,
@@ -157,7 +139,7 @@ static void add_process(struct box *box, const struct slots_file *file, const st
 		process->pid = (pid_t)process->who->pid;
 	process->stopped = process->pid && entry->owner != OWNER_DEAD &&
 		proc_state(process->pid, &proc) && proc.stopped;
-	process->peeked = entry->owner != OWNER_DEAD && ledger_peek(&process->peek, file, entry);
+	process->peeked = entry->owner != OWNER_DEAD && ledger_peek(&process->peek, NULL, file, entry);
 	process->sync_ns = since(box->now_ns, process->peek.sync_since_ns);
 	process->waiting_ns = since(clock_ns(CLOCK_MONOTONIC), entry->slot.waiting_since_ns);
 	for (uint32_t word = 0; word < file->header.device_count; word++)
@@ -233,6 +215,7 @@ void box_open(struct box *box, bool dead)
 			if (dead || file->entries[j].owner != OWNER_DEAD)
 				add_process(box, file, &file->entries[j]);
 	}
+	ledger_peek_done();
 	if (box->count)
 		qsort(box->processes, box->count, sizeof(*box->processes), by_memory);
 	for (size_t i = 0; i < box->count; i++)
@@ -241,34 +224,39 @@ void box_open(struct box *box, bool dead)
 	cap_sums(box);
 }
 
-static void look_for_calls(struct box_process *process, const struct ledger_peek *before, uint64_t ns)
+static void look(struct box_process *process, const struct ledger_peek *now, uint64_t now_ns,
+	uint64_t opened_ns)
 {
-	process->in_call = process->sync_ns ? 0 : ledger_peek_in_call(before, &process->peek);
-	process->in_call_ns = process->in_call ? ns : 0;
+	const struct ledger_peek *before = &process->peek;
+
+	process->calls = now->calls > before->calls ? now->calls - before->calls : 0;
+	process->busy = process->calls > 0;
+	if (process->busy)
+		process->activity_ns = now_ns;
+	/* A thread that was led out of a wait by a signal goes on, and its mark stays. */
+	process->sync_ns = before->sync_since_ns == now->sync_since_ns &&
+		before->sync_calls == now->sync_calls ? since(now_ns, now->sync_since_ns) : 0;
+	process->in_call = process->sync_ns ? 0 : ledger_peek_in_call(before, now);
+	process->in_call_ns = process->in_call ? since(now_ns, opened_ns) : 0;
 }
 
 void box_look(struct box *box)
 {
-	static struct ledger_peek before;
 	uint64_t opened_ns = box->now_ns;
 
 	box->now_ns = clock_ns(CLOCK_REALTIME);
 	for (size_t i = 0; i < box->count; i++) {
 		struct box_process *process = &box->processes[i];
+		struct ledger_peek now;
 
-		before = process->peek;
-		if (!process->peeked || !ledger_peek_again(&process->peek, process->file, process->entry))
+		if (!process->peeked ||
+			!ledger_peek_again(&now, &process->peek, process->file, process->entry))
 			continue;
-		process->calls = process->peek.calls > before.calls ? process->peek.calls - before.calls : 0;
-		process->busy = process->calls > 0;
-		if (process->busy)
-			process->activity_ns = box->now_ns;
-		/* A thread that was led out of a wait by a signal goes on, and its mark stays. */
-		process->sync_ns = before.sync_since_ns == process->peek.sync_since_ns &&
-			before.sync_calls == process->peek.sync_calls ?
-			since(box->now_ns, process->peek.sync_since_ns) : 0;
-		look_for_calls(process, &before, since(box->now_ns, opened_ns));
+		look(process, &now, box->now_ns, opened_ns);
+		ledger_peek_free(&process->peek);
+		process->peek = now;
 	}
+	ledger_peek_done();
 }
 
 void box_close(struct box *box)

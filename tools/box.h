@@ -80,7 +80,7 @@ struct box_user {
 struct box {
 	struct slots_list slots;
 	struct box_process *processes; /* most memory first */
-	size_t count;
+	size_t count, capacity;
 	struct box_gpu *gpus;
 	size_t gpu_count;
 	struct box_user *users;

@@ -228,12 +228,7 @@ static void put_processes(const struct exported *e, const char *name, const char
 static const struct ledger_device *ledger_of(const struct box_process *process,
 	const struct box_hold *hold)
 {
-	const struct ledger_header *header = process->peek.header;
-
-	for (uint32_t i = 0; header && i < header->device_count; i++)
-		if (header->devices[i].slot_device == hold->word)
-			return &header->devices[i];
-	return NULL;
+	return ledger_peek_device(&process->peek, hold->word);
 }
 
 static bool hold_used(const struct box_process *process, const struct box_hold *hold, double *value)

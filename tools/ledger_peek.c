@@ -29,28 +29,58 @@ bool ledger_peek_path(char *path, size_t bytes, const struct slots_file *file,
 		who->image, who->start_ticks) < (int)bytes;
 }
 
+/* The folder of the last one: whoever asks after many finds most of them in one. */
+static struct {
+	char path[PATH_MAX];
+	int fd; /* + 1, 0: none */
+} last;
+
+void ledger_peek_done(void)
+{
+	if (last.fd)
+		close(last.fd - 1);
+	last.fd = 0;
+}
+
 /* Folders of others may be links to anywhere: each step by itself. */
+static int open_folder(const char *folder, char *inner)
+{
+	int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char *rest = NULL;
+
+	for (char *part = strtok_r(inner, "/", &rest); fd >= 0 && part; part = strtok_r(NULL, "/", &rest)) {
+		int next = openat(fd, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		close(fd);
+		fd = next;
+	}
+	return fd;
+}
+
+static int open_in_last(const char *name)
+{
+	return last.fd ? openat(last.fd - 1, name,
+		O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+}
+
 static int open_ledger(const struct slots_file *file, const struct slots_entry *entry)
 {
-	char path[PATH_MAX];
-	char *rest = NULL, *part, *next;
-	int fd;
+	char path[PATH_MAX], *name;
+	int fd = -1;
 
 	if (!ledger_peek_path(path, sizeof(path), file, entry))
 		return -1;
-	fd = open(file->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	part = strtok_r(path + strlen(file->folder), "/", &rest);
-	while (fd >= 0 && part) {
-		int inner;
-
-		next = strtok_r(NULL, "/", &rest);
-		inner = openat(fd, part, O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
-			(next ? O_PATH | O_DIRECTORY : O_RDONLY));
-		close(fd);
-		fd = inner;
-		part = next;
-	}
-	return fd;
+	name = strrchr(path, '/');
+	*name++ = '\0';
+	if (strcmp(last.path, path) == 0)
+		fd = open_in_last(name);
+	if (fd >= 0)
+		return fd;
+	/* Another folder, or one that was removed and made anew. */
+	ledger_peek_done();
+	strcpy(last.path, path);
+	last.fd = open_folder(file->folder, path + strlen(file->folder)) + 1;
+	return open_in_last(name);
 }
 
 static bool read_all(int fd, void *to, size_t bytes, off_t offset)
@@ -58,14 +88,19 @@ static bool read_all(int fd, void *to, size_t bytes, off_t offset)
 	return pread(fd, to, bytes, offset) == (ssize_t)bytes;
 }
 
-static void read_thread(struct ledger_peek *peek, const struct ledger_thread *thread)
+static void read_thread(struct ledger_peek *peek, uint64_t *by_call, const struct ledger_thread *thread)
 {
 	uint32_t number = peek->thread_count++;
 	uint64_t calls = 0;
 
 	for (unsigned i = 0; i < LEDGER_CALLS_MAX; i++) {
-		calls = slots_add(calls, thread->calls[i].count);
-		peek->by_call[i] = slots_add(peek->by_call[i], thread->calls[i].count);
+		uint64_t count = thread->calls[i].count;
+
+		if (!count) /* as nearly all of them */
+			continue;
+		calls = slots_add(calls, count);
+		if (by_call)
+			by_call[i] = slots_add(by_call[i], count);
 	}
 	peek->calls = slots_add(peek->calls, calls);
 	peek->threads[number].calls = calls;
@@ -81,17 +116,20 @@ static void read_thread(struct ledger_peek *peek, const struct ledger_thread *th
 	}
 }
 
-static bool read_threads(struct ledger_peek *peek, int fd, uint32_t count)
+static bool read_threads(struct ledger_peek *peek, uint64_t *by_call, int fd, uint32_t count)
 {
 	static struct ledger_thread thread;
 
-	peek->calls = peek->sync_since_ns = peek->thread_count = 0;
-	memset(peek->by_call, 0, sizeof(peek->by_call));
+	if (count > PEEK_THREADS_MAX)
+		return false;
+	peek->threads = need_zeroed(count, sizeof(*peek->threads));
+	if (by_call)
+		memset(by_call, 0, LEDGER_CALLS_MAX * sizeof(*by_call));
 	for (uint32_t i = 0; i < count; i++) {
 		if (!read_all(fd, &thread, sizeof(thread),
 			(off_t)(LEDGER_THREADS_OFFSET + i * sizeof(thread))))
 			return false;
-		read_thread(peek, &thread);
+		read_thread(peek, by_call, &thread);
 	}
 	return true;
 }
@@ -105,42 +143,79 @@ static bool is_of(const struct ledger_header *header, const struct slots_entry *
 		a->start_ticks == b->start_ticks && a->image == b->image;
 }
 
-bool ledger_peek(struct ledger_peek *peek, const struct slots_file *file,
-	const struct slots_entry *entry)
+static bool read_devices(struct ledger_peek *peek, int fd, uint32_t count)
 {
+	peek->device_count = count < SLOT_DEVICES ? count : SLOT_DEVICES;
+	peek->devices = need_zeroed(peek->device_count, sizeof(*peek->devices));
+	return read_all(fd, peek->devices, peek->device_count * sizeof(*peek->devices),
+		offsetof(struct ledger_header, devices));
+}
+
+bool ledger_peek(struct ledger_peek *peek, uint64_t by_call[LEDGER_CALLS_MAX],
+	const struct slots_file *file, const struct slots_entry *entry)
+{
+	static struct ledger_header header; /* its beginning; the rest is long, and not asked for */
 	int fd = open_ledger(file, entry);
-	bool fine = false;
+	bool fine;
 
 	*peek = (struct ledger_peek){ 0 };
 	if (fd < 0)
 		return false;
-	peek->header = need_zeroed(1, sizeof(*peek->header));
-	if (read_all(fd, peek->header, sizeof(*peek->header), 0) && is_of(peek->header, entry) &&
-		peek->header->thread_count <= PEEK_THREADS_MAX)
-		fine = read_threads(peek, fd, peek->header->thread_count);
-	if (peek->header->device_count > SLOT_DEVICES)
-		peek->header->device_count = SLOT_DEVICES;
+	fine = read_all(fd, &header, offsetof(struct ledger_header, findings), 0) &&
+		is_of(&header, entry) && read_devices(peek, fd, header.device_count) &&
+		read_threads(peek, by_call, fd, header.thread_count);
 	close(fd);
 	if (!fine)
 		ledger_peek_free(peek);
 	return fine;
 }
 
-bool ledger_peek_again(struct ledger_peek *peek, const struct slots_file *file,
-	const struct slots_entry *entry)
+bool ledger_peek_again(struct ledger_peek *now, struct ledger_peek *before,
+	const struct slots_file *file, const struct slots_entry *entry)
 {
-	struct ledger_peek now = { .header = peek->header };
 	uint32_t count = 0;
 	int fd = open_ledger(file, entry);
-	bool fine = fd >= 0 && read_all(fd, &count, sizeof(count),
-		offsetof(struct ledger_header, thread_count)) && count <= PEEK_THREADS_MAX &&
-		read_threads(&now, fd, count);
+	bool fine;
+
+	*now = (struct ledger_peek){ 0 };
+	fine = fd >= 0 && read_all(fd, &count, sizeof(count),
+		offsetof(struct ledger_header, thread_count)) && read_threads(now, NULL, fd, count);
+	if (fd >= 0)
+		close(fd);
+	if (!fine) {
+		ledger_peek_free(now);
+		return false;
+	}
+	now->device_count = before->device_count;
+	now->devices = before->devices;
+	before->devices = NULL;
+	return true;
+}
+
+struct ledger_header *ledger_peek_header(const struct slots_file *file,
+	const struct slots_entry *entry)
+{
+	struct ledger_header *header = need_zeroed(1, sizeof(*header));
+	int fd = open_ledger(file, entry);
+	bool fine = fd >= 0 && read_all(fd, header, sizeof(*header), 0) && is_of(header, entry);
 
 	if (fd >= 0)
 		close(fd);
+	ledger_peek_done();
+	if (header->device_count > SLOT_DEVICES)
+		header->device_count = SLOT_DEVICES;
 	if (fine)
-		*peek = now;
-	return fine;
+		return header;
+	free(header);
+	return NULL;
+}
+
+const struct ledger_device *ledger_peek_device(const struct ledger_peek *peek, uint32_t word)
+{
+	for (uint32_t i = 0; i < peek->device_count; i++)
+		if (peek->devices[i].slot_device == word)
+			return &peek->devices[i];
+	return NULL;
 }
 
 bool ledger_peek_works(unsigned call)
@@ -174,6 +249,7 @@ unsigned ledger_peek_in_call(const struct ledger_peek *before, const struct ledg
 
 void ledger_peek_free(struct ledger_peek *peek)
 {
-	free(peek->header);
+	free(peek->threads);
+	free(peek->devices);
 	*peek = (struct ledger_peek){ 0 };
 }

@@ -249,9 +249,12 @@ static bool read_stat(uint32_t pid, struct proc_stat *stat)
 
 uint32_t ledger_own_pid_ns(void)
 {
+	static uint32_t own; /* we never change it, and it is asked for with each process */
 	struct stat info;
 
-	return stat("/proc/self/ns/pid", &info) == 0 ? (uint32_t)info.st_ino : 0;
+	if (!own && stat("/proc/self/ns/pid", &info) == 0)
+		own = (uint32_t)info.st_ino;
+	return own;
 }
 
 /* Without a slot /proc must tell; it can for a process of our own pid namespace. */

@@ -95,21 +95,21 @@ static bool start_value(pid_t pid, const char *name, char *text, size_t bytes)
 
 static uint64_t resolve(const char *text, const struct box_process *process, uint32_t word)
 {
-	const struct ledger_header *header = process->peek.header;
+	const struct ledger_peek *peek = &process->peek;
 	struct limit_device devices[SLOT_DEVICES];
 	uint64_t bytes[SLOT_DEVICES];
 	struct limit limit;
 	char why[200];
 
-	for (uint32_t i = 0; header && i < header->device_count; i++) {
-		memcpy(devices[i].uuid, header->devices[i].uuid, sizeof(devices[i].uuid));
-		devices[i].total_bytes = header->devices[i].total_bytes;
+	for (uint32_t i = 0; i < peek->device_count; i++) {
+		memcpy(devices[i].uuid, peek->devices[i].uuid, sizeof(devices[i].uuid));
+		devices[i].total_bytes = peek->devices[i].total_bytes;
 	}
-	if (!header || !text[0] || !limit_parse(&limit, text, why, sizeof(why)) ||
-		!limit_resolve(&limit, devices, header->device_count, bytes, why, sizeof(why)))
+	if (!peek->devices || !text[0] || !limit_parse(&limit, text, why, sizeof(why)) ||
+		!limit_resolve(&limit, devices, peek->device_count, bytes, why, sizeof(why)))
 		return BYTES_NONE;
-	for (uint32_t i = 0; i < header->device_count; i++)
-		if (header->devices[i].slot_device == word)
+	for (uint32_t i = 0; i < peek->device_count; i++)
+		if (peek->devices[i].slot_device == word)
 			return bytes[i];
 	return BYTES_NONE;
 }
@@ -140,7 +140,7 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 	*layers = (struct layers){ 0 };
 	memcpy(device.uuid, gpu->uuid, sizeof(device.uuid));
 	known = start_value(process->pid, "CUWARD_MEMORY", layers->asked[0], sizeof(layers->asked[0])) &&
-		process->peek.header;
+		process->peeked;
 	start_value(process->pid, "CUWARD_JOB_MEMORY", layers->asked[1], sizeof(layers->asked[1]));
 	admin_read_as(&layers->admin, &device, 1, process->uid, gids,
 		proc_groups(process->pid, gids, sizeof(gids) / sizeof(gids[0])), why, sizeof(why));

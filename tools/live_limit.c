@@ -13,24 +13,24 @@
 bool live_resolve(struct live_change *change, const struct box_process *process,
 	const struct limit *limit, char *why, size_t why_bytes)
 {
-	const struct ledger_header *header = process->peek.header;
+	const struct ledger_peek *peek = &process->peek;
 	struct limit_device devices[SLOT_DEVICES];
 	uint64_t bytes[SLOT_DEVICES];
 	bool named = limit->count > 0;
 
 	*change = (struct live_change){ 0 };
-	if (!header || !header->device_count) {
+	if (!peek->device_count) {
 		snprintf(why, why_bytes, "the ledger of process %u cannot be read", process->who->pid);
 		return false;
 	}
-	for (uint32_t i = 0; i < header->device_count; i++) {
-		memcpy(devices[i].uuid, header->devices[i].uuid, sizeof(devices[i].uuid));
-		devices[i].total_bytes = header->devices[i].total_bytes;
+	for (uint32_t i = 0; i < peek->device_count; i++) {
+		memcpy(devices[i].uuid, peek->devices[i].uuid, sizeof(devices[i].uuid));
+		devices[i].total_bytes = peek->devices[i].total_bytes;
 	}
-	if (!limit_resolve(limit, devices, header->device_count, bytes, why, why_bytes))
+	if (!limit_resolve(limit, devices, peek->device_count, bytes, why, why_bytes))
 		return false;
-	for (uint32_t i = 0; i < header->device_count; i++) {
-		uint32_t word = header->devices[i].slot_device;
+	for (uint32_t i = 0; i < peek->device_count; i++) {
+		uint32_t word = peek->devices[i].slot_device;
 
 		/* A list says nothing of the GPUs it does not name. */
 		if (word < SLOT_DEVICES)

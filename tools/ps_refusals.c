@@ -19,29 +19,38 @@ static const char *const scopes[] = {
 #undef X
 };
 
-/* The whole ledger, for call sites; or what was looked at already, where it cannot be had. */
+/* The whole ledger, for call sites; or its header alone, where no more can be had. */
 struct whole {
 	struct ledger_view view;
+	struct ledger_header *header; /* what is told of it is of one moment */
 	struct ledger_file file;
 	bool open;
 };
 
-static void open_whole(struct whole *whole, const struct box_process *process)
+/* False: the process has no ledger, or it is gone by now. */
+static bool open_whole(struct whole *whole, const struct box_process *process)
 {
 	char path[PATH_MAX], why[256];
 
-	*whole = (struct whole){ .view = { .header = process->peek.header } };
+	*whole = (struct whole){
+		.header = process->peeked ? ledger_peek_header(process->file, process->entry) : NULL,
+	};
+	whole->view.header = whole->header;
+	if (!whole->header)
+		return false;
 	whole->open = ledger_peek_path(path, sizeof(path), process->file, process->entry) &&
 		ledger_open(&whole->file, path, why, sizeof(why));
 	if (!whole->open)
-		return;
+		return true;
 	whole->view = whole->file.view;
-	whole->view.header = process->peek.header; /* what is told of it is of one moment */
+	whole->view.header = whole->header;
 	whole->view.symbols = symbols_open();
+	return true;
 }
 
 static void close_whole(struct whole *whole)
 {
+	free(whole->header);
 	if (!whole->open)
 		return;
 	symbols_close();
@@ -59,18 +68,16 @@ static const char *user_of(const struct ledger_holder *holder, char user[64])
 static const struct box_gpu *gpu_of(const struct box *box, const struct box_process *process,
 	const struct ledger_denial *denial)
 {
-	const struct ledger_header *header = process->peek.header;
+	const struct ledger_peek *peek = &process->peek;
 
-	for (size_t i = 0; denial->device < header->device_count && i < process->hold_count; i++)
-		if (process->holds[i].word == header->devices[denial->device].slot_device)
+	for (size_t i = 0; denial->device < peek->device_count && i < process->hold_count; i++)
+		if (process->holds[i].word == peek->devices[denial->device].slot_device)
 			return &box->gpus[process->holds[i].gpu];
 	return NULL;
 }
 
-static bool is_there(const struct box_process *process, unsigned i)
+static bool is_there(const struct ledger_denial *denial)
 {
-	const struct ledger_denial *denial = &process->peek.header->denials[i];
-
 	return denial->present && denial->scope < SCOPE_COUNT;
 }
 
@@ -135,13 +142,12 @@ void ps_refusals(FILE *out, const struct box *box, const struct box_process *pro
 {
 	struct whole whole;
 
-	if (!process->peeked)
+	if (!open_whole(&whole, process))
 		return;
-	open_whole(&whole, process);
 	for (unsigned i = 0; i < LEDGER_DENIALS_MAX; i++) {
-		struct ledger_denial denial = ended(&process->peek.header->denials[i]);
+		struct ledger_denial denial = ended(&whole.header->denials[i]);
 
-		if (is_there(process, i))
+		if (is_there(&denial))
 			print_refusal(out, box, process, &whole.view, &denial);
 	}
 	close_whole(&whole);
@@ -193,14 +199,13 @@ json_t *ps_refusals_json(const struct box *box, const struct box_process *proces
 	json_t *refusals;
 	struct whole whole;
 
-	if (!process->peeked)
+	if (!open_whole(&whole, process))
 		return json_null();
 	refusals = json_array();
-	open_whole(&whole, process);
 	for (unsigned i = 0; i < LEDGER_DENIALS_MAX; i++) {
-		struct ledger_denial denial = ended(&process->peek.header->denials[i]);
+		struct ledger_denial denial = ended(&whole.header->denials[i]);
 
-		if (is_there(process, i))
+		if (is_there(&denial))
 			json_array_append_new(refusals, json_refusal(box, process, &whole.view, &denial));
 	}
 	close_whole(&whole);

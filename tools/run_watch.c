@@ -35,7 +35,8 @@ struct watched {
 	bool known;
 	uint32_t generation;
 	pid_t pid; /* as we see it, 0 unknown */
-	struct ledger_peek last; /* without a header */
+	struct ledger_peek last;
+	uint64_t by_call[LEDGER_CALLS_MAX]; /* of that look */
 	uint64_t activity_ns;
 	uint64_t since_ns;  /* CLOCK_REALTIME, of the last change */
 	uint64_t quiet_ns[WATCH_COUNT]; /* so long it is as --stall, as --idle means it */
@@ -237,14 +238,14 @@ static void find(struct run *run, enum run_watch_for what, struct watched *one, 
 			"its pid is not known here");
 }
 
-static unsigned most_called(const struct ledger_peek *before, const struct ledger_peek *now)
+static unsigned most_called(const uint64_t *before, const uint64_t *now)
 {
 	unsigned most = LEDGER_CALLS_MAX;
 	uint64_t count = 0;
 
 	for (unsigned i = 0; i < LEDGER_CALLS_MAX; i++)
-		if (now->by_call[i] > before->by_call[i] && now->by_call[i] - before->by_call[i] > count) {
-			count = now->by_call[i] - before->by_call[i];
+		if (now[i] > before[i] && now[i] - before[i] > count) {
+			count = now[i] - before[i];
 			most = i;
 		}
 	return most;
@@ -257,8 +258,8 @@ static void reset(struct watched *one)
 }
 
 /* Is it as it was at the last look? What changed is noted. */
-static void compare(struct watched *one, const struct ledger_peek *now, const struct slot *slot,
-	bool same[WATCH_COUNT])
+static void compare(struct watched *one, const struct ledger_peek *now, const uint64_t *by_call,
+	const struct slot *slot, bool same[WATCH_COUNT])
 {
 	const struct ledger_peek *last = &one->last;
 	bool calm = slot->activity_ns == one->activity_ns;
@@ -273,11 +274,12 @@ static void compare(struct watched *one, const struct ledger_peek *now, const st
 	same[WATCH_IDLE] = calm && !now->sync_since_ns && !in_call && now->calls == last->calls &&
 		held(slot);
 	if (now->calls != last->calls)
-		one->call = most_called(last, now);
+		one->call = most_called(one->by_call, by_call);
 	if (!calm || now->calls != last->calls)
 		one->since_ns = run_now_ns();
+	ledger_peek_free(&one->last);
 	one->last = *now;
-	one->last.header = NULL;
+	memcpy(one->by_call, by_call, sizeof(one->by_call));
 	one->activity_ns = slot->activity_ns;
 }
 
@@ -286,14 +288,14 @@ static void look_at(struct run *run, struct watched *one, const struct slots_fil
 {
 	struct proc_state proc;
 	struct ledger_peek now;
+	uint64_t by_call[LEDGER_CALLS_MAX];
 	bool same[WATCH_COUNT];
 
-	if (!ledger_peek(&now, file, entry)) {
+	if (!ledger_peek(&now, by_call, file, entry)) {
 		reset(one);
 		return;
 	}
-	compare(one, &now, &entry->slot, same);
-	ledger_peek_free(&now);
+	compare(one, &now, by_call, &entry->slot, same);
 	if (entry->slot.waiting_since_ns || (proc_state(one->pid, &proc) && proc.stopped)) {
 		reset(one);
 		return;
@@ -324,6 +326,7 @@ static struct watched *watched_of(const struct slots_entry *entry, unsigned plac
 	follow(one);
 	if (one->pidfd)
 		return NULL; /* the next look will do */
+	ledger_peek_free(&one->last);
 	*one = (struct watched){ .known = true, .generation = entry->slot.generation,
 		.since_ns = run_now_ns(), .call = LEDGER_CALLS_MAX, .pid = outer_pid(&entry->slot.who) };
 	outer_pid_forget();
@@ -367,6 +370,7 @@ void run_watch_look(struct run *run)
 	for (unsigned place = 0; place < PLACES; place++)
 		if (open_slots(&file, run, place)) {
 			look_at_all(run, &file, place, step);
+			ledger_peek_done();
 			slots_file_close(&file);
 		}
 	for (uint32_t i = 0; i < PLACES * SLOT_COUNT; i++)

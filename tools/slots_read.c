@@ -88,29 +88,39 @@ static void end_texts(struct process_identity *who)
 	who->labels[sizeof(who->labels) - 1] = '\0';
 }
 
+static void add_entry(struct slots_file *file, int fd, uint32_t number, const struct slot *slot,
+	bool fresh)
+{
+	struct slots_entry *entry = &file->entries[file->count];
+
+	if (slot->state != SLOT_TAKEN && slot->state != SLOT_ENDED)
+		return;
+	entry->slot = *slot;
+	entry->number = number;
+	end_texts(&entry->slot.who);
+	/* Whoever wrote it before the machine was started is dead. */
+	entry->owner = !fresh ? OWNER_DEAD : checked_owner(file, slot,
+		lock_owner(fd, sizeof(file->header) + number * sizeof(*slot)));
+	/* Who ended in order is nobody to tell of, once he is gone. */
+	file->count += slot->state == SLOT_TAKEN || entry->owner != OWNER_DEAD;
+}
+
 static void read_entries(struct slots_file *file, int fd)
 {
+	static struct slot some[64];
 	uint32_t used = file->header.slots_used < SLOT_COUNT ? file->header.slots_used : SLOT_COUNT;
-	struct slot *slots = need_zeroed(used, sizeof(*slots));
-	size_t there = pread_some(fd, slots, used * sizeof(*slots), sizeof(file->header)) / sizeof(*slots);
 	bool fresh = file->header.boot == boot_number();
+	uint32_t there = 1;
 
-	file->entries = need_zeroed(there, sizeof(*file->entries));
-	for (size_t i = 0; i < there; i++) {
-		struct slots_entry *entry = &file->entries[file->count];
+	file->entries = need_zeroed(used, sizeof(*file->entries));
+	for (uint32_t first = 0; first < used && there; first += there) {
+		uint32_t wanted = used - first < 64 ? used - first : 64;
 
-		if (slots[i].state != SLOT_TAKEN && slots[i].state != SLOT_ENDED)
-			continue;
-		entry->slot = slots[i];
-		entry->number = (uint32_t)i;
-		end_texts(&entry->slot.who);
-		/* Whoever wrote it before the machine was started is dead. */
-		entry->owner = !fresh ? OWNER_DEAD : checked_owner(file, &slots[i],
-			lock_owner(fd, sizeof(file->header) + i * sizeof(*slots)));
-		/* Who ended in order is nobody to tell of, once he is gone. */
-		file->count += slots[i].state == SLOT_TAKEN || entry->owner != OWNER_DEAD;
+		there = (uint32_t)(pread_some(fd, some, wanted * sizeof(*some),
+			sizeof(file->header) + first * sizeof(*some)) / sizeof(*some));
+		for (uint32_t i = 0; i < there; i++)
+			add_entry(file, fd, first + i, &some[i], fresh);
 	}
-	free(slots);
 }
 
 static void check_devices(struct slots_header *header)

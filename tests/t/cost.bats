@@ -91,12 +91,14 @@ alive() {
 	done
 }
 
-@test "a start among others: a few system calls for each of them, however many they are" {
+@test "a start among others: a few system calls for each of them, however many; so does a look at all" {
 	holders=()
 	calls=()
+	looks=()
 	for count in 0 15 30; do
 		alive $count
 		calls+=("$(LD_PRELOAD=$shim "$B/bench/steps" -a "$B/bench/bench" init)")
+		looks+=("$("$B/bench/steps" -a "$B/cuward" ps --no-nvml | tail -1)")
 	done
 	kill "${holders[@]}"
 	wait "${holders[@]}" || :
@@ -108,6 +110,11 @@ alive() {
 	[ $second -le $((15 * 8)) ]
 	# They grow in a straight line, but for odds and ends.
 	[ $((second - first)) -le 15 ]
+	# Whoever looks at all of them: state, slot, and ledger twice.
+	echo "ps of 0, 15, 30: ${looks[*]}"
+	second=$((looks[2] - looks[1]))
+	[ $second -ge $((15 * 3)) ]
+	[ $second -le $((15 * 14)) ]
 	rm -r state # they were killed
 }
 
