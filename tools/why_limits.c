@@ -320,16 +320,6 @@ static int by_left(const void *left, const void *right)
 	return strcmp(((const struct why_limit *)left)->scope, ((const struct why_limit *)right)->scope);
 }
 
-static const struct ledger_device *find_ledger(const struct box_process *process, uint32_t word)
-{
-	const struct ledger_header *header = process->peek.header;
-
-	for (uint32_t i = 0; header && i < header->device_count; i++)
-		if (header->devices[i].slot_device == word)
-			return &header->devices[i];
-	return NULL;
-}
-
 static void read_policy(struct looking *l)
 {
 	const struct box_gpu *gpu = &l->watch->box->gpus[l->hold->gpu];
@@ -353,7 +343,7 @@ unsigned why_limits(const struct why_watch *watch, size_t process, const struct 
 
 	l = (struct looking){ .watch = watch, .process = &watch->box->processes[process],
 		.now = &watch->of[process].now, .hold = hold, .limits = limits };
-	l.ledger = find_ledger(l.process, hold->word);
+	l.ledger = ledger_peek_device(&l.process->peek, hold->word);
 	read_policy(&l);
 	add_process(&l);
 	add_job(&l);
