@@ -77,6 +77,16 @@ static char *trimmed(char *text)
 	return text;
 }
 
+/* A comment is a line that begins with ; or #, or what follows one of them after a blank. */
+static void cut_comment(char *text)
+{
+	for (char *at = text; *at; at++)
+		if ((*at == ';' || *at == '#') && (at == text || strchr(" \t", at[-1]))) {
+			*at = '\0';
+			return;
+		}
+}
+
 /* ---- is a section about us? ---- */
 
 static bool begin_user(struct reading *reading, const char *name)
@@ -330,10 +340,10 @@ static const struct {
 
 static bool read_key(struct reading *reading, char *text)
 {
-	char *value = strchr(text, '=');
+	char *value = text + strcspn(text, "=:");
 	char *key = text;
 
-	if (!value)
+	if (!*value)
 		return wrong(reading, "\"%.80s\" is neither a section nor KEY = VALUE", text);
 	*value++ = '\0';
 	key = trimmed(key);
@@ -348,8 +358,12 @@ static bool read_key(struct reading *reading, char *text)
 
 static bool read_line(struct reading *reading, char *text)
 {
+	/* What some editors put in front of UTF-8. */
+	if (reading->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0)
+		text += 3;
+	cut_comment(text);
 	text = trimmed(text);
-	if (*text == '\0' || *text == '#' || *text == ';')
+	if (*text == '\0')
 		return true;
 	return *text == '[' ? begin_section(reading, text) : read_key(reading, text);
 }
@@ -457,18 +471,24 @@ static bool read_more_files(struct reading *reading, const char *folder)
 	return fine;
 }
 
-static bool read_folder(const char *folder, struct reading *reading)
+static void clear(struct reading *reading)
 {
 	struct admin *admin = reading->admin;
-	int fd;
 
-	reading->why[0] = '\0';
 	memset(admin, 0, sizeof(*admin));
 	admin->priority_max = PRIORITY_MAX;
 	for (unsigned i = 0; i < reading->count; i++)
 		memcpy(admin->uuids[i], reading->devices[i].uuid, 16);
 	for (int i = 0; i < ADMIN_COUNT * SLOT_DEVICES; i++)
 		admin->max[i / SLOT_DEVICES][i % SLOT_DEVICES] = (struct admin_limit){ .bytes = BYTES_NONE };
+}
+
+static bool read_folder(const char *folder, struct reading *reading)
+{
+	int fd;
+
+	reading->why[0] = '\0';
+	clear(reading);
 	snprintf(reading->path, sizeof(reading->path), "%s", folder);
 	if (!open_folder(reading, &fd))
 		return false;
@@ -476,7 +496,10 @@ static bool read_folder(const char *folder, struct reading *reading)
 		return true;
 	close(fd);
 	snprintf(reading->path, sizeof(reading->path), "%s/cuward.conf", folder);
-	return read_file(reading) && read_more_files(reading, folder);
+	if (read_file(reading) && read_more_files(reading, folder))
+		return true;
+	clear(reading); /* half of it is worse than nothing */
+	return false;
 }
 
 bool admin_read_from(const char *folder, uint32_t owner, struct admin *admin,
