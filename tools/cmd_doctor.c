@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "admin.h"
 #include "admin_dir.h"
 #include "cuward.h"
 #include "doctor.h"
@@ -140,6 +141,26 @@ static void check_limits(struct diagnosis *d)
 		doctor_say(d, OK, "each process is limited to CUWARD_MEMORY=%s", memory);
 	} else {
 		doctor_say(d, OK, "the environment sets no limit; cuward run -m does");
+	}
+}
+
+/* One that cannot be understood lets nobody start; one that is ignored binds nobody. */
+static void check_policy(struct diagnosis *d)
+{
+	struct admin admin;
+	char why[300];
+
+	if (access(CUWARD_SYSCONFDIR, F_OK) != 0) {
+		doctor_say(d, OK, "the administrator sets no limit (" CUWARD_SYSCONFDIR " is not there)");
+	} else if (!admin_read(&admin, NULL, 0, getuid(), why, sizeof(why))) {
+		doctor_say(d, FAIL, "%s; programs are refused the driver", why);
+		doctor_advise(d, "`cuward limit check` tells when it can be understood; see cuward-limit(1)");
+	} else if (admin.warning[0]) {
+		doctor_say(d, WARN, "%s: its limits bind nobody", admin.warning);
+		doctor_advise(d, "chown root and chmod go-w, for the folder too");
+	} else {
+		doctor_say(d, OK, "the policy files in " CUWARD_SYSCONFDIR " can be read; `cuward limit get` "
+			"tells the limits");
 	}
 }
 
@@ -356,6 +377,7 @@ static const struct check {
 	{ "other-preload", check_other_preload },
 	{ "switch", check_disabled },
 	{ "limits", check_limits },
+	{ "policy", check_policy },
 	{ "driver", check_driver },
 	{ "folder", check_folder },
 	{ "common", check_common },

@@ -13,6 +13,7 @@
 #include "admin.h"
 #include "cuward.h"
 #include "format.h"
+#include "gpus.h"
 #include "limit_show.h"
 #include "live_limit.h"
 #include "need.h"
@@ -126,6 +127,33 @@ static int nobody(const char *name)
 
 /* ---- get, set, clear ---- */
 
+/* The GPUs that the driver shows here; where there is none, those that others hold. */
+static unsigned find_devices(struct limit_device devices[SLOT_DEVICES], const struct box *box)
+{
+	struct gpu_fact facts[SLOT_DEVICES];
+	unsigned count = gpus_ask(facts);
+
+	for (unsigned i = 0; i < count; i++) {
+		memcpy(devices[i].uuid, facts[i].uuid, sizeof(devices[i].uuid));
+		devices[i].total_bytes = facts[i].total_bytes;
+	}
+	for (size_t i = 0; i < box->gpu_count && i < SLOT_DEVICES && !count; i++) {
+		memcpy(devices[i].uuid, box->gpus[i].uuid, sizeof(devices[i].uuid));
+		devices[i].total_bytes = box->gpus[i].total_bytes;
+	}
+	return count ? count : box->gpu_count < SLOT_DEVICES ? (unsigned)box->gpu_count : SLOT_DEVICES;
+}
+
+static int get_here(const struct order *order, const struct box *box)
+{
+	const struct limit_asked asked[2] = { { "process", getenv("CUWARD_MEMORY"), "CUWARD_MEMORY" },
+		{ "job", getenv("CUWARD_JOB_MEMORY"), "CUWARD_JOB_MEMORY" } };
+	struct limit_device devices[SLOT_DEVICES];
+	unsigned count = find_devices(devices, box);
+
+	return limit_here(stdout, asked, devices, count, order->json) ? EXIT_FINE : EXIT_FOUND;
+}
+
 static int get(const struct order *order, const struct box *box)
 {
 	struct targets targets;
@@ -134,7 +162,7 @@ static int get(const struct order *order, const struct box *box)
 	if (order->count > 2)
 		return fail(EXIT_USAGE, order->words[2], "get takes a process, a job or a user");
 	if (order->count == 1)
-		return limit_show_here(stdout, box, order->json);
+		return get_here(order, box);
 	find_targets(&targets, box, order->words[1], false);
 	if (targets.count)
 		limit_show(stdout, box, targets.all, targets.count, order->json);

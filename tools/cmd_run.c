@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "admin.h"
 #include "cuward.h"
 #include "policy.h"
 #include "run.h"
@@ -309,6 +310,16 @@ static void warn_of_disabled(const struct run *run)
 		run_say(run, "CUWARD_DISABLE=1: nothing is enforced, counted or traced");
 }
 
+/* The guest has no voice for that; what cannot be understood it tells. */
+static void warn_of_ignored(const struct run *run)
+{
+	struct admin admin;
+	char why[300];
+
+	if (admin_read(&admin, NULL, 0, getuid(), why, sizeof(why)) && admin.warning[0])
+		run_say(run, "%s: its limits bind nobody", admin.warning);
+}
+
 /* Everything up to the command's first instruction. */
 static int start(struct run *run)
 {
@@ -371,7 +382,10 @@ int cmd_run(int argc, char **argv)
 	if (error)
 		return error;
 	warn_of_disabled(&run);
-	if (run.dry_run)
+	if (run.dry_run) {
 		run_environment_print(&run);
-	return run.dry_run ? 0 : carry_out(&run);
+		return 0;
+	}
+	warn_of_ignored(&run);
+	return carry_out(&run);
 }

@@ -58,7 +58,13 @@ void doctor_check_mig(struct diagnosis *d)
 	char text[400] = "";
 	size_t used = 0;
 	unsigned divided = 0;
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
+	if (visible && strncmp(visible, "MIG-", 4) == 0) {
+		doctor_say(d, OK, "MIG is a hard wall here: CUDA_VISIBLE_DEVICES=%.200s is a slice of a "
+			"GPU, and nobody gets memory of another one", visible);
+		return;
+	}
 	if (facts()->state != NVML_THERE) {
 		doctor_say(d, OK, "whether a GPU is divided by MIG is not known without NVML");
 		return;

@@ -68,11 +68,8 @@ static void mark_least(struct layers *layers, const char *scope, bool live)
 
 /* ---- what was asked for at the start ---- */
 
-/*
- * The variable in the environment the process was started with; empty where it is not there. False:
- * that cannot be read.
- */
-static bool start_value(pid_t pid, const char *name, char *text, size_t bytes)
+/* The variable in the environment the process was started with; empty where none can be read. */
+static void start_value(pid_t pid, const char *name, char *text, size_t bytes)
 {
 	static char environment[256 << 10];
 	char path[64];
@@ -90,7 +87,6 @@ static bool start_value(pid_t pid, const char *name, char *text, size_t bytes)
 	for (ssize_t at = 0; at < got; at += (ssize_t)strlen(environment + at) + 1)
 		if (strncmp(environment + at, name, length) == 0 && environment[at + (ssize_t)length] == '=')
 			snprintf(text, bytes, "%s", environment + at + length + 1);
-	return got > 0;
 }
 
 static uint64_t resolve(const char *text, const struct box_process *process, uint32_t word)
@@ -116,13 +112,127 @@ static uint64_t resolve(const char *text, const struct box_process *process, uin
 
 /* ---- all of them ---- */
 
-/* What its slot says, where it is not known why. */
-static void add_unknown(struct layers *layers, const char *scope, uint64_t bytes)
+/* ---- what is in force ---- */
+
+/* What the process keeps to, as it says itself; the policy files may say something else by now. */
+struct force {
+	bool known;
+	uint64_t bytes;
+	const char *source; /* NULL unknown */
+};
+
+static bool is_live(const char *source)
 {
-	for (unsigned i = 0; i < layers->count; i++)
-		if (strcmp(layers->all[i].scope, scope) == 0 && layers->all[i].bytes <= bytes)
-			return;
-	add_layer(layers, scope, bytes, NULL);
+	return source && strcmp(source, "cuward limit") == 0;
+}
+
+static bool is_allowed(const char *source)
+{
+	return source && source[0] == '/';
+}
+
+/*
+ * Not before it has looked at what `cuward limit` set or took back since. `allowed` is what the
+ * files say now.
+ */
+static bool is_settled(const struct force *force, uint64_t live, uint64_t allowed)
+{
+	if (!force->known)
+		return false;
+	if (!live)
+		return !is_live(force->source);
+	return force->bytes == live || (force->bytes < live &&
+		(force->source ? is_allowed(force->source) : force->bytes == allowed));
+}
+
+/* What the files say now does not bind it, if it is not what they said when it began. */
+static void drop_unread(struct layers *layers, const char *scope, const struct force *force)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < layers->count; i++) {
+		const struct layer *layer = &layers->all[i];
+		bool unread = strcmp(layer->scope, scope) == 0 && is_allowed(layer->source) &&
+			(is_allowed(force->source) ? layer->bytes != force->bytes : layer->bytes < force->bytes);
+
+		if (!unread)
+			layers->all[kept++] = *layer;
+	}
+	layers->count = kept;
+}
+
+static void mark_in_force(struct layers *layers, const char *scope, const struct force *force)
+{
+	struct layer *found = NULL;
+
+	drop_unread(layers, scope, force);
+	if (force->bytes == BYTES_NONE)
+		return;
+	for (unsigned i = 0; i < layers->count; i++) {
+		struct layer *layer = &layers->all[i];
+
+		if (strcmp(layer->scope, scope) != 0 || layer->bytes != force->bytes)
+			continue;
+		if (!found || (force->source && layer->source && strcmp(layer->source, force->source) == 0))
+			found = layer;
+	}
+	if (!found) {
+		add_layer(layers, scope, force->bytes, force->source);
+		found = &layers->all[layers->count - 1];
+	}
+	found->binds = true;
+}
+
+/* The slot tells how much, its ledger also why. */
+static struct force force_of(const struct ledger_device *device, uint64_t bytes, uint64_t in_ledger,
+	const char *source)
+{
+	return (struct force){ bytes != 0, bytes, device && in_ledger == bytes ? source : NULL };
+}
+
+/* Each group is another sum, and each of them applies; the lowest one is known to be in force. */
+static void settle_groups(struct layers *layers, const struct ledger_device *device)
+{
+	uint64_t lowest = BYTES_NONE;
+
+	for (unsigned i = 0; i < layers->admin.group_count; i++)
+		if (layers->admin.groups[i].max[0].bytes < lowest)
+			lowest = layers->admin.groups[i].max[0].bytes;
+	if (device && device->group_limit_bytes != lowest) {
+		add_layer(layers, "group", device->group_limit_bytes, device->group_limit_source);
+		return;
+	}
+	for (unsigned i = 0; i < layers->admin.group_count; i++)
+		add_layer(layers, "group", layers->admin.groups[i].max[0].bytes,
+			layers->admin.groups[i].max[0].source);
+}
+
+/* A process under a reserve of others alone has the whole GPU as its limit. */
+static void settle_gpu(struct layers *layers, const struct ledger_device *device)
+{
+	const struct admin_limit *now = &layers->admin.max[ADMIN_GPU][0];
+
+	if (!device || device->gpu_limit_bytes == now->bytes ||
+		(now->bytes == BYTES_NONE && device->gpu_limit_bytes == device->total_bytes))
+		add_layer(layers, "gpu", now->bytes, now->source);
+	else if (device->gpu_limit_bytes != device->total_bytes)
+		add_layer(layers, "gpu", device->gpu_limit_bytes, device->gpu_limit_source);
+}
+
+/* ---- all of them ---- */
+
+static void add_scope(struct layers *layers, const char *scope, uint64_t asked, const char *variable,
+	uint64_t live, enum admin_max which, const struct force *force)
+{
+	const struct admin_limit *max = &layers->admin.max[which][0];
+
+	add_layer(layers, scope, asked, variable);
+	add_layer(layers, scope, live ? live : BYTES_NONE, "cuward limit");
+	add_layer(layers, scope, max->bytes, max->source);
+	if (is_settled(force, live, max->bytes))
+		mark_in_force(layers, scope, force);
+	else
+		mark_least(layers, scope, live);
 }
 
 static void find_layers(struct layers *layers, const struct box *box, const struct box_process *process,
@@ -130,43 +240,31 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 {
 	const struct slot *slot = &process->entry->slot;
 	const struct box_gpu *gpu = &box->gpus[hold->gpu];
+	const struct ledger_device *told = ledger_peek_device(&process->peek, hold->word);
 	struct limit_device device = { .total_bytes = gpu->total_bytes };
-	uint64_t live = slot->limit_override[hold->word], live_job = slot->job_limit_override[hold->word];
-	uint64_t live_user = slot->user_limit_override[hold->word];
+	struct force force;
 	uint32_t gids[256];
-	bool known;
 	char why[300];
 
 	*layers = (struct layers){ 0 };
 	memcpy(device.uuid, gpu->uuid, sizeof(device.uuid));
-	known = start_value(process->pid, "CUWARD_MEMORY", layers->asked[0], sizeof(layers->asked[0])) &&
-		process->peeked;
+	start_value(process->pid, "CUWARD_MEMORY", layers->asked[0], sizeof(layers->asked[0]));
 	start_value(process->pid, "CUWARD_JOB_MEMORY", layers->asked[1], sizeof(layers->asked[1]));
 	admin_read_as(&layers->admin, &device, 1, process->uid, gids,
 		proc_groups(process->pid, gids, sizeof(gids) / sizeof(gids[0])), why, sizeof(why));
-	add_layer(layers, "process", resolve(layers->asked[0], process, hold->word), "CUWARD_MEMORY");
-	add_layer(layers, "process", live ? live : BYTES_NONE, "cuward limit");
-	add_layer(layers, "process", layers->admin.max[ADMIN_PROCESS][0].bytes,
-		layers->admin.max[ADMIN_PROCESS][0].source);
-	if (!known)
-		add_unknown(layers, "process", hold->limit_bytes);
-	mark_least(layers, "process", live);
-	add_layer(layers, "job", resolve(layers->asked[1], process, hold->word), "CUWARD_JOB_MEMORY");
-	add_layer(layers, "job", live_job ? live_job : BYTES_NONE, "cuward limit");
-	add_layer(layers, "job", layers->admin.max[ADMIN_JOB][0].bytes,
-		layers->admin.max[ADMIN_JOB][0].source);
-	if (!known)
-		add_unknown(layers, "job", hold->job_limit_bytes);
-	mark_least(layers, "job", live_job);
-	add_layer(layers, "user", live_user ? live_user : BYTES_NONE, "cuward limit");
-	add_layer(layers, "user", layers->admin.max[ADMIN_USER][0].bytes,
-		layers->admin.max[ADMIN_USER][0].source);
-	mark_least(layers, "user", false);
-	for (unsigned i = 0; i < layers->admin.group_count; i++)
-		add_layer(layers, "group", layers->admin.groups[i].max[0].bytes,
-			layers->admin.groups[i].max[0].source);
-	add_layer(layers, "gpu", layers->admin.max[ADMIN_GPU][0].bytes,
-		layers->admin.max[ADMIN_GPU][0].source);
+	force = force_of(told, hold->limit_bytes, told ? told->limit_bytes : 0,
+		told ? told->limit_source : NULL);
+	add_scope(layers, "process", resolve(layers->asked[0], process, hold->word), "CUWARD_MEMORY",
+		slot->limit_override[hold->word], ADMIN_PROCESS, &force);
+	force = force_of(told, hold->job_limit_bytes, told ? told->job_limit_bytes : 0,
+		told ? told->job_limit_source : NULL);
+	add_scope(layers, "job", resolve(layers->asked[1], process, hold->word), "CUWARD_JOB_MEMORY",
+		slot->job_limit_override[hold->word], ADMIN_JOB, &force);
+	force = force_of(told, told ? told->user_limit_bytes : 0, told ? told->user_limit_bytes : 0,
+		told ? told->user_limit_source : NULL);
+	add_scope(layers, "user", BYTES_NONE, "", slot->user_limit_override[hold->word], ADMIN_USER, &force);
+	settle_groups(layers, told);
+	settle_gpu(layers, told);
 	for (unsigned i = 0; i < layers->admin.reserve_count; i++)
 		add_reserve(layers, &layers->admin.reserves[i], process->uid);
 	/* Each group is another sum, and each reserve another's: all of them apply. */
@@ -248,81 +346,4 @@ void limit_show(FILE *out, const struct box *box, struct box_process *const *pro
 		table_print(&table, out, 0);
 	}
 	json_decref(all);
-}
-
-/* ---- nobody in particular ---- */
-
-static const char *const scopes[ADMIN_COUNT] = { "process", "job", "user", "gpu" };
-
-static void add_variables(json_t *all)
-{
-	static const char *const variables[] = { "CUWARD_MEMORY", "CUWARD_JOB_MEMORY" };
-
-	for (unsigned i = 0; i < 2; i++)
-		if (getenv(variables[i]))
-			json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:n}", "scope", scopes[i], "source",
-				variables[i], "text", getenv(variables[i]), "uuid"));
-}
-
-/* On the GPUs that somebody uses; others are not known to us. */
-static void add_allowed(json_t *all, const struct box_gpu *gpu)
-{
-	struct limit_device device = { .total_bytes = gpu->total_bytes };
-	struct admin admin;
-	char why[300];
-
-	memcpy(device.uuid, gpu->uuid, sizeof(device.uuid));
-	if (!admin_read(&admin, &device, 1, getuid(), why, sizeof(why)))
-		return;
-	for (unsigned max = 0; max < ADMIN_COUNT; max++)
-		if (admin.max[max][0].bytes != BYTES_NONE)
-			json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s}", "scope", scopes[max], "source",
-				admin.max[max][0].source, "text", format_bytes(admin.max[max][0].bytes), "uuid",
-				box_uuid(gpu)));
-}
-
-static void print_here(FILE *out, json_t *all)
-{
-	struct table table = { 0 };
-	size_t index;
-	json_t *one;
-
-	table_column(&table, "<OF");
-	table_column(&table, "LIMIT");
-	table_column(&table, "<FROM");
-	table_column(&table, "<GPU");
-	json_array_foreach(all, index, one) {
-		const char *uuid = json_string_value(json_object_get(one, "uuid"));
-
-		table_cell(&table, json_string_value(json_object_get(one, "scope")));
-		table_cell(&table, json_string_value(json_object_get(one, "text")));
-		table_cell(&table, json_string_value(json_object_get(one, "source")));
-		table_cell(&table, uuid ? uuid : "each");
-	}
-	table_print(&table, out, 0);
-}
-
-int limit_show_here(FILE *out, const struct box *box, bool json)
-{
-	json_t *all = json_array();
-	struct admin admin;
-	char why[300];
-	int status = EXIT_FINE;
-
-	add_variables(all);
-	for (size_t i = 0; i < box->gpu_count; i++)
-		add_allowed(all, &box->gpus[i]);
-	if (!admin_read(&admin, NULL, 0, getuid(), why, sizeof(why))) {
-		fprintf(stderr, "cuward: %s\n", why);
-		status = EXIT_FOUND;
-	}
-	if (json) {
-		all = json_pack("{s:i, s:o}", "schema", 1, "limits", all);
-		json_dumpf(all, out, JSON_INDENT(1));
-		fputc('\n', out);
-	} else {
-		print_here(out, all);
-	}
-	json_decref(all);
-	return status;
 }

@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 #include "format.h"
+#include "gpus.h"
 #include "libraries.h"
 #include "limit.h"
+#include "limit_show.h"
 #include "state.h"
 #include "text.h"
 
@@ -234,11 +236,36 @@ static void print_limit(const struct run *run, enum run_setting setting, const c
 	printf("  (%s: %s)\n", value->source, value->text);
 }
 
+/* GPU by GPU, as only their sizes and names tell; the driver is not met where there is no policy. */
+static void print_policy(const struct run *run)
+{
+	struct limit_asked asked[2] = {
+		{ "process", run->values[SETTING_memory].text, run->values[SETTING_memory].source },
+		{ "job", run->values[SETTING_job_memory].text, run->values[SETTING_job_memory].source } };
+	struct gpu_fact facts[SLOT_DEVICES];
+	struct limit_device devices[SLOT_DEVICES];
+	char driver[PATH_MAX];
+	unsigned count;
+
+	if (access(CUWARD_SYSCONFDIR, F_OK) != 0)
+		return;
+	count = gpus_ask_as(facts, run_environment_driver(run, driver) ? driver : NULL,
+		run->gpu_auto ? NULL : run->values[SETTING_gpu].text);
+	for (unsigned i = 0; i < count; i++) {
+		memcpy(devices[i].uuid, facts[i].uuid, sizeof(devices[i].uuid));
+		devices[i].total_bytes = facts[i].total_bytes;
+	}
+	printf("with what the administrator allows (" CUWARD_SYSCONFDIR "):\n");
+	fflush(stdout);
+	limit_here(stdout, asked, devices, count, false);
+}
+
 void run_environment_print(const struct run *run)
 {
 	printf("command: %s\n", run->program);
 	print_limit(run, SETTING_memory, "each process");
 	print_limit(run, SETTING_job_memory, "all processes together");
+	print_policy(run);
 	for (enum run_setting i = 0; i < SETTING_COUNT; i++)
 		if (run->values[i].text && i != SETTING_memory && i != SETTING_job_memory)
 			printf("%s: %s  (%s)\n", run_setting_option(i), run->values[i].text,

@@ -157,6 +157,99 @@ conf=/etc/cuward/cuward.conf
 	X
 }
 
+@test "what other readers of such files take, too: comments behind a value, a colon, blanks, a mark in front, no last line end" {
+	while IFS= read -r text; do
+		printf "$text" >etc/cuward.conf
+		bound 0 init device 0 refused 9M alloc 8M || { echo "$text"; false; }
+		limits "[[\"process\",$((8 * MiB)),\"$conf\"]]"
+		policed "$cuward" limit check
+	done <<-'X'
+		[default]\r\nprocess_max = 8M\r\n
+		\357\273\277[default]\nprocess_max = 8M\n
+		[default]\nprocess_max = 8M ; of each\n
+		[default] # all\nprocess_max = 8M	# of each\n
+		  [ default ]\n \tprocess_max\t:8M \n  ; 16M\n
+		[default]\nprocess_max = 8M
+		[default]\nprocess_max = 8M\nprocess_max = 16M\n[default]\nprocess_max = 12M\n
+		[user \t0]\nprocess_max = 8M\n[group\t0]\nprocess_max = 16M\n
+	X
+	# A comment begins behind a blank only; what is half a value is none.
+	for text in '8M;16M' '8M#' '; 8M' ':8M'; do
+		printf '[default]\nprocess_max = %s\n' "$text" >etc/cuward.conf
+		bound 99 init
+	done
+}
+
+@test "limit get tells what a process was started under, though the files say something else by now" {
+	common_setup || return 0
+	policy '[default]' 'process_max = 8M' 'user_max = 100M' 'reserve = 1G' '[group 4200]' 'group_max = 50M'
+	common <<-'X'
+		groups_4101=4200
+		conf=/etc/cuward/cuward.conf
+		GET='[.processes[0].devices[0].limits[] | [.scope, .bytes / 1048576, .source, .binds]]'
+		layers() { as 4101 cuward limit get $pid --json >out 2>err; told out "$GET == $1"; }
+		rest=$((15 << 10))
+		before="[[\"process\",8,\"$conf\",true],[\"user\",100,\"$conf\",true],[\"group\",50,\"$conf\",true],[\"gpu\",$rest,\"$conf\",true]]"
+		holds 4101 init device 0 alloc 4M say held sh 'while [ ! -e go ]; do sleep 0.02; done' refused 5M alloc 4M \
+			sh 'touch state-4101/went' sleep 600000
+		layers "$before"
+		for now in 'process_max = 16M' 'process_max = 1M\nuser_max = 1M\nreserve = 2G\n[group 4200]\ngroup_max = 1M' 'proces_max = 1M' ''; do
+			printf "[default]\n$now\n" >$conf
+			layers "$before"
+		done
+		# A limit that is set live lies over it.
+		as 4101 cuward limit set $pid 6M
+		layers "[[\"process\",6,\"cuward limit\",true],[\"user\",100,\"$conf\",true],[\"group\",50,\"$conf\",true],[\"gpu\",$rest,\"$conf\",true]]"
+		as 4101 cuward limit set $pid 9M
+		touch go
+		until [ -e state-4101/went ]; do sleep 0.02; done
+		layers "[[\"process\",9,\"cuward limit\",false],[\"process\",8,\"$conf\",true],[\"user\",100,\"$conf\",true],[\"group\",50,\"$conf\",true],[\"gpu\",$rest,\"$conf\",true]]"
+		# Who lost the variable on the way is bound by his job's limit, and that is told.
+		CUWARD_JOB=j CUWARD_JOB_MEMORY=8M holds 4101 init device 0 say held sleep 600000
+		CUWARD_JOB=j holds 4101 init device 0 say held sleep 600000
+		layers '[["job",8,"CUWARD_JOB_MEMORY",true]]'
+	X
+}
+
+@test "limit get and run --dry-run: what would bind a program that is started here, on each GPU" {
+	common_setup || return 0
+	policy '[default]' 'process_max = 8M' 'job_max = 40M' 'user_max = 60M' 'reserve = 1G' '[group 4200]' 'group_max = 50M' \
+		'[user 4102]' 'reserve = 2G' '[gpu GPU-51000000-0000-4000-8000-000000000001]' 'process_max = 4M'
+	common <<-'X'
+		export CUWARD_SIM_DEVICES=2
+		groups_4101=4200
+		conf=/etc/cuward/cuward.conf
+		CUWARD_MEMORY=0=6M as 4101 cuward limit get --json >out
+		told out "[.limits[] | [.uuid[-1:], .scope, .bytes / 1048576, .source, .binds]] == [
+			[\"0\",\"process\",6,\"CUWARD_MEMORY\",true],[\"0\",\"process\",8,\"$conf\",false],
+			[\"0\",\"job\",40,\"$conf\",true],[\"0\",\"user\",60,\"$conf\",true],[\"0\",\"gpu\",$((15 << 10)),\"$conf\",true],
+			[\"0\",\"group\",50,\"$conf\",true],[\"0\",\"reserve\",2048,\"$conf\",true],
+			[\"1\",\"process\",4,\"$conf\",true],
+			[\"1\",\"job\",40,\"$conf\",true],[\"1\",\"user\",60,\"$conf\",true],[\"1\",\"gpu\",$((15 << 10)),\"$conf\",true],
+			[\"1\",\"group\",50,\"$conf\",true],[\"1\",\"reserve\",2048,\"$conf\",true]]"
+		as 4101 cuward run --sim -g 1 -m 16M --job-memory 30M --dry-run true >plan
+		grep -Eqx 'process  16.0 MiB  command line +GPU-51000000-0000-4000-8000-000000000001 *' plan
+		grep -Eqx "process  4.00 MiB  $conf +GPU-51000000-0000-4000-8000-000000000001  yes" plan
+		grep -Eqx 'job      30.0 MiB  command line +GPU-51000000-0000-4000-8000-000000000001  yes' plan
+		grep -Eqx "group    50.0 MiB  $conf +GPU-51000000-0000-4000-8000-000000000001  yes" plan
+		! grep -q 00000000000$ plan
+		# What is ignored, and what cannot be understood, is told; run says the first, the guest the second.
+		chown 4101 $conf
+		as 4101 cuward limit get 2>err
+		grep -q "$conf is ignored: " err
+		as 4101 cuward run --sim true 2>err
+		grep -q "$conf is ignored: .*: its limits bind nobody" err
+		as 4101 cuward run -q --sim true 2>err
+		[ ! -s err ]
+		chown 0 $conf
+		echo 'proces_max = 1M' >>$conf
+		status=0
+		as 4101 cuward limit get >out 2>err || status=$?
+		[ $status = 1 ]
+		grep -q "$conf:12: unknown key .*; until that is mended CUDA is refused to all programs under cuward" err
+	X
+}
+
 @test "a user who is in no list of users may be the one that is meant" {
 	printf '[user nobody-of-that-name]\nprocess_max = 8M\n' >etc/cuward.conf
 	bound 0 init device 0 alloc 1G

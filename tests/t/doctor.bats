@@ -26,9 +26,9 @@ doctor() { "$B/cuward" doctor "$@"; }
 	run doctor
 	echo "$output"
 	[ "$status" -eq 0 ]
-	[ "$(grep -c '^ok ' <<<"$output")" -eq 15 ]
+	[ "$(grep -c '^ok ' <<<"$output")" -eq 16 ]
 	verdict driver ok "the simulated one, CUDA 13.0" doctor
-	[ "$(doctor --json | jq '.schema, (.checks | length)' | xargs)" = "1 15" ]
+	[ "$(doctor --json | jq '.schema, (.checks | length)' | xargs)" = "1 16" ]
 }
 
 @test "no shim, and no preload without it" {
@@ -61,6 +61,25 @@ doctor() { "$B/cuward" doctor "$@"; }
 	verdict limits fail "CUWARD_JOB_MEMORY" env CUWARD_JOB_MEMORY=8X "$B/cuward" doctor
 	verdict limits ok "limited to CUWARD_JOB_MEMORY=8G" env CUWARD_JOB_MEMORY=8G "$B/cuward" doctor
 	verdict limits ok "limited to CUWARD_MEMORY=8G" env CUWARD_MEMORY=8G "$B/cuward" doctor
+}
+
+@test "the administrator's files: none, good, with a mistake, somebody else's" {
+	[ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null || skip "needs root and mount namespaces"
+	# with WORDS OWNER COMMAND...: with these as /etc/cuward/cuward.conf.
+	with() {
+		unshare -m sh -c 'mount -t tmpfs -o mode=755 none /etc/cuward && printf "$1" >/etc/cuward/cuward.conf &&
+			chown "$2" /etc/cuward/cuward.conf && shift 2 && "$@"' - "$1" "$2" "$B/cuward" doctor "${@:3}"
+	}
+	made=
+	if [ ! -d /etc/cuward ]; then
+		verdict policy ok "the administrator sets no limit" doctor
+		mkdir /etc/cuward
+		made=1
+	fi
+	verdict policy ok "can be read" with '[default]\nprocess_max = 8M\n' 0
+	verdict policy fail "/etc/cuward/cuward.conf:2: unknown key" with '[default]\nproces_max = 8M\n' 0
+	verdict policy warn "/etc/cuward/cuward.conf is ignored" with '[default]\nprocess_max = 8M\n' 12345
+	[ -z "$made" ] || rmdir /etc/cuward
 }
 
 @test "no driver" {
@@ -110,6 +129,7 @@ doctor() { "$B/cuward" doctor "$@"; }
 	verdict mig ok "no GPU is divided" nvml
 	CUWARD_NVML_MIG=4 CUWARD_SIM_DEVICES=2 verdict mig ok \
 		"a hard wall here: nobody gets memory of another slice; GPU 0 into 4.00 GiB, 4.00 GiB, 4.00 GiB, 4.00 GiB" nvml
+	CUDA_VISIBLE_DEVICES=MIG-GPU-51000000/1/0 verdict mig ok "a hard wall here: CUDA_VISIBLE_DEVICES=MIG-GPU-51000000/1/0" doctor
 	CUWARD_NVML_MIG=0 verdict mig ok "GPU 0 into nothing yet" nvml
 	export CUDA_MPS_PIPE_DIRECTORY=$PWD/mps
 	mkdir mps
