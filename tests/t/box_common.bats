@@ -210,7 +210,7 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 		# Half of it is not near; what another process of the user holds counts, another user's does not.
 		[ -z "$(near)" ]
 		holds 4101 init device 0 alloc 4M say held sleep 600000
-		[ "$(near)" = "8.00 MiB of the user limit of 8.00 MiB are used on GPU-51000000" ]
+		[[ "$(near)" == "8.00 MiB of the user limit of 8.00 MiB (4101; /etc/cuward/cuward.conf) are used on GPU-51000000: "* ]]
 		kill -9 $pid
 		wait $pid || true
 		holds 4103 init device 0 alloc 8M say held sleep 600000
@@ -224,7 +224,7 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 		as 4101 cuward ps | grep "^ *$first " | grep -q ' 12.0 MiB gpu '
 		[ -z "$(near)" ]
 		holds 4103 init device 0 alloc 6M say held sleep 600000
-		[ "$(near)" = "11.0 MiB of the gpu limit of 12.0 MiB are used on GPU-51000000" ]
+		[[ "$(near)" == "11.0 MiB of the gpu limit of 12.0 MiB "*" are used on GPU-51000000: "* ]]
 	X
 }
 
