@@ -10,32 +10,68 @@
 #include <time.h>
 #include <unistd.h>
 
+/* GPUs that a limit is said of, and which word of a slot each of them is. */
+struct words {
+	struct limit_device devices[SLOT_DEVICES];
+	uint32_t word[SLOT_DEVICES];
+	uint32_t count;
+};
+
+static void add_word(struct words *words, const uint8_t uuid[16], uint64_t total_bytes, uint32_t word)
+{
+	if (word >= SLOT_DEVICES || words->count == SLOT_DEVICES)
+		return;
+	memcpy(words->devices[words->count].uuid, uuid, sizeof(words->devices[0].uuid));
+	words->devices[words->count].total_bytes = total_bytes;
+	words->word[words->count++] = word;
+}
+
+static bool names_by_index(const struct limit *limit)
+{
+	for (unsigned i = 0; i < limit->count; i++)
+		if (limit->items[i].by == LIMIT_INDEX)
+			return true;
+	return false;
+}
+
+/* As the process counts its GPUs, or, where only its slot is to be seen, all that its user has used. */
+static bool find_words(struct words *words, const struct box_process *process, const struct limit *limit,
+	char *why, size_t why_bytes)
+{
+	const struct slots_header *header = &process->file->header;
+	const struct ledger_peek *peek = &process->peek;
+
+	words->count = 0;
+	for (uint32_t i = 0; i < peek->device_count; i++)
+		add_word(words, peek->devices[i].uuid, peek->devices[i].total_bytes,
+			peek->devices[i].slot_device);
+	if (peek->device_count)
+		return true;
+	if (names_by_index(limit)) {
+		snprintf(why, why_bytes, "the ledger of process %u, which counts its GPUs, cannot be read: name "
+			"them by UUID", process->who->pid);
+		return false;
+	}
+	for (uint32_t i = 0; i < header->device_count; i++)
+		if (header->devices[i].present)
+			add_word(words, header->devices[i].uuid, header->devices[i].total_bytes, i);
+	return true;
+}
+
 bool live_resolve(struct live_change *change, const struct box_process *process,
 	const struct limit *limit, char *why, size_t why_bytes)
 {
-	const struct ledger_peek *peek = &process->peek;
-	struct limit_device devices[SLOT_DEVICES];
 	uint64_t bytes[SLOT_DEVICES];
 	bool named = limit->count > 0;
+	struct words words;
 
 	*change = (struct live_change){ 0 };
-	if (!peek->device_count) {
-		snprintf(why, why_bytes, "the ledger of process %u cannot be read", process->who->pid);
+	if (!find_words(&words, process, limit, why, why_bytes) ||
+		!limit_resolve(limit, words.devices, words.count, bytes, why, why_bytes))
 		return false;
-	}
-	for (uint32_t i = 0; i < peek->device_count; i++) {
-		memcpy(devices[i].uuid, peek->devices[i].uuid, sizeof(devices[i].uuid));
-		devices[i].total_bytes = peek->devices[i].total_bytes;
-	}
-	if (!limit_resolve(limit, devices, peek->device_count, bytes, why, why_bytes))
-		return false;
-	for (uint32_t i = 0; i < peek->device_count; i++) {
-		uint32_t word = peek->devices[i].slot_device;
-
-		/* A list says nothing of the GPUs it does not name. */
-		if (word < SLOT_DEVICES)
-			change->bytes[word] = named && bytes[i] == BYTES_NONE ? 0 : bytes[i];
-	}
+	/* A list says nothing of the GPUs it does not name. */
+	for (uint32_t i = 0; i < words.count; i++)
+		change->bytes[words.word[i]] = named && bytes[i] == BYTES_NONE ? 0 : bytes[i];
 	return true;
 }
 

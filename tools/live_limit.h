@@ -16,7 +16,7 @@ struct live_change {
 	bool clear; /* all of them say nothing again */
 };
 
-/* What the text of a limit means for this process, whose ledger tells its GPUs. False: why. */
+/* What a limit means for this process, whose ledger tells its GPUs, else its slot. False: why. */
 bool live_resolve(struct live_change *change, const struct box_process *process,
 	const struct limit *limit, char *why, size_t why_bytes);
 

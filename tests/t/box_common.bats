@@ -280,6 +280,42 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 	X
 }
 
+@test "root limits whom he likes, also whose ledger lies where root does not look" {
+	common <<-'X'
+		export CUWARD_SIM_DEVICES=2
+		printf 'someone:x:4101:4101::/:/bin/sh\n' >>/etc/passwd
+		go='while [ ! -e go ]; do sleep 0.02; done'
+		CUWARD_JOB=j holds 4101 init device 0 alloc 4M say held sh "$go" refused 5M alloc 1M device 1 refused 7M alloc 6M \
+			sh 'touch state-4101/over' sleep 600000
+		cuward limit set $pid 6M
+		cuward limit set $pid GPU-51000000-0000-4000-8000-000000000000=5M
+		cuward limit get $pid --json >out
+		told out '[.processes[0].devices[].limits[] | select(.binds) | [.scope, .bytes / 1048576, .source]] == [["process", 5, "cuward limit"]]'
+		cuward limit check $pid 4M
+		status=0
+		cuward limit check $pid 3M >why || status=$?
+		[ $status = 1 ]
+		grep -q ' holds 4.00 MiB on GPU-51000000' why
+		status=0
+		cuward limit set $pid 0=5M 2>why || status=$?
+		[ $status = 1 ]
+		grep -qx "cuward: play: the ledger of process $pid, which counts its GPUs, cannot be read: name them by UUID" why
+		touch go
+		until [ -e state-4101/over ]; do kill -0 $pid; sleep 0.02; done
+		cuward limit clear $pid
+		# All of a user's, and of a job's: the first holds 5 MiB of it.
+		for what in someone j; do
+			rm -f go state-4101/*.done
+			CUWARD_JOB=j holds 4101 init device 0 say held sh "$go" refused 8M alloc 7M sh 'touch state-4101/on.done' sleep 600000
+			cuward limit set $what 12M
+			touch go
+			until [ -e state-4101/on.done ]; do kill -0 $pid; sleep 0.02; done
+			kill -9 $pid
+			cuward limit clear $what
+		done
+	X
+}
+
 @test "the queue of all users: who was let in, whose turn it is, and how much a priority counts" {
 	policy '[user 4103]' 'priority_max = 0'
 	common <<-'X'
