@@ -264,7 +264,8 @@ static void find_user_groups(void)
 /* Limits of all users together need the slots of all of them. */
 static bool others_can_be_seen(void)
 {
-	char why[200] = "the folder " CUWARD_RUNDIR "/slots of all users is not there or not root's";
+	char why[200] = "the folder " CUWARD_RUNDIR "/slots of all users is not there or not root's; "
+		"`cuward doctor` says how it is made";
 
 	for (uint32_t i = 0; i < guest.device_count; i++) {
 		const struct ledger_device *device = guest.devices[i].ledger;

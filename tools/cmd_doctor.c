@@ -263,6 +263,17 @@ static void check_folder(struct diagnosis *d)
 			"of a process still hold, in private memory");
 }
 
+/* Does the policy limit what users hold together? Then nobody starts who cannot see them all. */
+static bool is_common_needed(void)
+{
+	const struct limit_device some = { .total_bytes = 1ull << 40 };
+	struct admin admin;
+	char why[300];
+
+	return admin_read(&admin, &some, 1, getuid(), why, sizeof(why)) && (admin.group_count ||
+		admin.reserve_count || admin.max[ADMIN_GPU][0].bytes != BYTES_NONE);
+}
+
 /* Where all users meet; without it they do not count together. */
 static void check_common(struct diagnosis *d)
 {
@@ -274,6 +285,10 @@ static void check_common(struct diagnosis *d)
 	} else if (access(CUWARD_RUNDIR, F_OK) == 0) {
 		doctor_say(d, FAIL, CUWARD_RUNDIR " is not as tmpfiles.d makes it: root's, slots and queue with "
 			"mode 1777");
+		doctor_advise(d, "systemd-tmpfiles --create cuward.conf, or see docs/shared-box.md");
+	} else if (is_common_needed()) {
+		doctor_say(d, FAIL, CUWARD_RUNDIR " is not there, and " CUWARD_SYSCONFDIR " has a group_max "
+			"or a reserve: programs are refused the driver");
 		doctor_advise(d, "systemd-tmpfiles --create cuward.conf, or see docs/shared-box.md");
 	} else {
 		doctor_say(d, OK, "users do not meet: each counts and queues for himself (" CUWARD_RUNDIR

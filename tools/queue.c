@@ -38,24 +38,32 @@ static int by_turn(const void *left, const void *right)
 	return queue_order(a, b);
 }
 
-/* Nobody else's, or not there. */
-static bool is_ours(const char *path, bool missing_is_fine)
-{
-	struct stat info;
-
-	if (lstat(path, &info) != 0)
-		return missing_is_fine;
-	return S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & 022);
-}
-
-/* The folder of shared state may be a link of its owner's. */
-static bool is_fine(const char *folder, const char *state, bool missing_is_fine)
+/* Nobody else's, or not there. The folder of shared state may be a link of its owner's. */
+static bool is_fine(const char *folder, const char *state)
 {
 	struct stat info;
 
 	if (stat(state, &info) != 0 || !S_ISDIR(info.st_mode))
-		return missing_is_fine;
-	return info.st_uid == geteuid() && !(info.st_mode & 022) && is_ours(folder, missing_is_fine);
+		return true;
+	if (info.st_uid != geteuid() || (info.st_mode & 022))
+		return false;
+	return lstat(folder, &info) != 0 ||
+		(S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & 022));
+}
+
+static bool make_folder(const char *folder, const char *state, char *why, size_t why_bytes)
+{
+	const char *at = state, *problem = state_make(state);
+
+	if (!problem) {
+		at = folder;
+		problem = state_make(folder);
+	}
+	if (!problem && !is_fine(folder, state))
+		problem = "it is a link";
+	if (problem)
+		snprintf(why, why_bytes, "%s: %s; `cuward doctor` says more", at, problem);
+	return !problem;
 }
 
 static bool find_folder(struct queue *queue, bool make, char *why, size_t why_bytes)
@@ -76,16 +84,11 @@ static bool find_folder(struct queue *queue, bool make, char *why, size_t why_by
 		return false;
 	}
 	snprintf(queue->folder, sizeof(queue->folder), "%s/queue", state);
-	if (make) {
-		mkdir(state, 0700);
-		mkdir(queue->folder, 0700);
-	}
-	if (is_fine(queue->folder, state, !make))
-		return true;
-	snprintf(why, why_bytes, "%s %s", queue->folder,
-		make ? "cannot be made, is not yours or is writable by others" :
-		"is not yours or is writable by others");
-	return false;
+	if (make)
+		return make_folder(queue->folder, state, why, why_bytes);
+	if (!is_fine(queue->folder, state))
+		snprintf(why, why_bytes, "%s is not yours or is writable by others", queue->folder);
+	return is_fine(queue->folder, state);
 }
 
 bool queue_folder(struct queue *queue, char *why, size_t why_bytes)

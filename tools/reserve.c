@@ -107,12 +107,13 @@ static bool own_folder(char path[PATH_MAX], bool *common, char *why, size_t why_
 	problem = state_folder(state);
 	if (problem)
 		return wrong(why, why_bytes, problem);
-	mkdir(state, 0700);
-	snprintf(path, PATH_MAX, "%s/reserve", state);
-	if (mkdir(path, 0700) == 0 || errno == EEXIST)
-		return true;
-	snprintf(why, why_bytes, "%s: %s", path, strerror(errno));
-	return false;
+	snprintf(path, PATH_MAX, "%s", state);
+	problem = state_make(path);
+	if (!problem && snprintf(path, PATH_MAX, "%s/reserve", state) < PATH_MAX)
+		problem = state_make(path);
+	if (problem)
+		snprintf(why, why_bytes, "%s: %s; `cuward doctor` says more", path, problem);
+	return !problem;
 }
 
 /* True: it counts. False with a sentence: nobody knows. False without: it is over, or nothing. */

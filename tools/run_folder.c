@@ -6,6 +6,7 @@
  * leaves its own to the outer one, which reads it too, and what outlives a run a later one removes.
  */
 #include "run.h"
+#include "state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,19 +75,6 @@ static bool lock_folder(struct run *run)
 	return false;
 }
 
-/* In a public place it may be anybody's; the guests ask for the same. */
-static bool dir_is_safe(const char *dir)
-{
-	struct stat info;
-
-	if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-		return false;
-	if (stat(dir, &info) != 0)
-		return false;
-	errno = EPERM;
-	return S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & 022);
-}
-
 /* Could a process keep its books there now? 0, or why not. */
 static int find_room(const struct run *run)
 {
@@ -108,20 +96,22 @@ static int find_room(const struct run *run)
 int run_folder_open(struct run *run)
 {
 	bool needed = run->values[SETTING_report].text || run->values[SETTING_fail_on].text;
-	int error = dir_is_safe(run->dir) && lock_folder(run) ? 0 : errno;
-	int no_room = error ? 0 : find_room(run);
+	const char *error = state_make(run->dir);
+	int no_room;
 
+	if (!error && !lock_folder(run))
+		error = strerror(errno);
+	no_room = error ? 0 : find_room(run);
 	if (needed && (error || no_room)) {
 		run_folder_close(run);
 		return run_fail("cannot use the folder %s: %s; without it there is no report", run->dir,
-			strerror(error ? error : no_room));
+			error ? error : strerror(no_room));
 	}
 	if (no_room)
 		run_say(run, "there is no room in %s: %s; what processes do may not be recorded", run->dir,
 			strerror(no_room));
 	if (error) {
-		run_say(run, "cannot use the folder %s: %s; there will be no report", run->dir,
-			strerror(error));
+		run_say(run, "cannot use the folder %s: %s; there will be no report", run->dir, error);
 		run->dir[0] = 0;
 	}
 	return 0;

@@ -3,9 +3,11 @@
  */
 #include "state.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,4 +33,22 @@ const char *state_folder(char path[PATH_MAX])
 	else
 		length = snprintf(path, PATH_MAX, "/dev/shm/cuward-%u", geteuid());
 	return length >= 400 ? "CUWARD_DIR: the path is too long" : NULL;
+}
+
+const char *state_make(const char *folder)
+{
+	static char text[64];
+	struct stat info;
+
+	if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+		return strerror(errno);
+	if (stat(folder, &info) != 0)
+		return strerror(errno);
+	if (!S_ISDIR(info.st_mode))
+		return "it is no folder";
+	if (info.st_uid != geteuid()) {
+		snprintf(text, sizeof(text), "it belongs to uid %u", info.st_uid);
+		return text;
+	}
+	return info.st_mode & 022 ? "others may write to it" : NULL;
 }

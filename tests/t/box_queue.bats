@@ -410,7 +410,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 	chmod 777 state/queue
 	run "$cuward" run --sim --wait=1s -m 1G -- touch never
 	[ "$status" -eq 125 ]
-	[[ "$output" == *"state/queue cannot be made, is not yours or is writable by others"* ]]
+	[[ "$output" == *"state/queue: others may write to it; "* ]]
 	run "$cuward" fit 1G
 	[ "$status" -eq 1 ]
 	[[ "$output" == *"state/queue is not yours or is writable by others"* ]]
@@ -426,4 +426,37 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 	[ "$status" -eq 125 ]
 	[ ! -e never ]
 	rm state
+}
+
+@test "a folder of state that cannot be used: nothing is made in it, and the cause is told" {
+	echo text >file
+	mkdir -m 777 open
+	mkdir -m 700 mine
+	mkdir elsewhere
+	ln -s "$PWD/elsewhere" mine/queue
+	me=$(id -u)
+	[ "$me" != 0 ] || { mkdir -m 700 foreign; chown 12345 foreign; }
+	while IFS='|' read -r folder why; do
+		export CUWARD_DIR=$PWD/$folder
+		[ -e "$folder" ] || [ $folder = no/such ] || continue
+		for command in "run --sim --wait=1s -m 1G -- touch never" "reserve 1G --for 1h"; do
+			[ "$folder $command" != "mine reserve 1G --for 1h" ] || continue
+			run "$cuward" $command
+			[ "$status" -eq $([ "${command%% *}" = run ] && echo 125 || echo 1) ]
+			[[ "$output" == "cuward: "*": $PWD/$folder"*": $why; \`cuward doctor\` says more" ]] || { echo "$command: $output"; false; }
+		done
+		[ $folder = mine ] || {
+			run "$cuward" run --sim --report r.json -- touch never
+			[ "$status" -eq 125 ]
+			[ "$output" = "cuward: cannot use the folder $PWD/$folder: $why; without it there is no report" ]
+		}
+	done <<-'X'
+		no/such|No such file or directory
+		file|it is no folder
+		open|others may write to it
+		foreign|it belongs to uid 12345
+		mine|it is a link
+	X
+	[ ! -e never ]
+	[ -z "$(ls open elsewhere | grep -v :)" ]
 }

@@ -79,6 +79,10 @@ doctor() { "$B/cuward" doctor "$@"; }
 	verdict policy ok "can be read" with '[default]\nprocess_max = 8M\n' 0
 	verdict policy fail "/etc/cuward/cuward.conf:2: unknown key" with '[default]\nproces_max = 8M\n' 0
 	verdict policy warn "/etc/cuward/cuward.conf is ignored" with '[default]\nprocess_max = 8M\n' 12345
+	[ -e /run/cuward ] || {
+		verdict common fail "/run/cuward is not there, and /etc/cuward has a group_max or a reserve" with '[default]\nreserve = 8M\n' 0
+		verdict common ok "users do not meet" with '[default]\nuser_max = 8M\n[group 4200]\ngroup_max = 8M\n' 0
+	}
 	[ -z "$made" ] || rmdir /etc/cuward
 }
 
