@@ -18,6 +18,40 @@ static void *find(void *library, const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
+static bool is_known(const struct gpu_fact *facts, int i)
+{
+	for (int other = 0; other < i; other++)
+		if (memcmp(facts[other].uuid, facts[i].uuid, sizeof(facts[i].uuid)) == 0)
+			return true;
+	return false;
+}
+
+/* As the library has it in its processes (attach.c): else the place on the bus. */
+static void identify(void *driver, struct gpu_fact *facts, int i, int device)
+{
+	static const uint8_t none[16];
+	static const char *const names[] = { "cuDeviceGetUuid_v2", "cuDeviceGetUuid" };
+	int (*place)(char *, int, int) = find(driver, "cuDeviceGetPCIBusId");
+	struct gpu_fact *fact = &facts[i];
+	char text[16] = "";
+
+	for (unsigned n = 0; n < 2; n++) {
+		int (*uuid)(uint8_t *, int) = find(driver, names[n]);
+
+		if (uuid && uuid(fact->uuid, device) == 0)
+			break;
+	}
+	fact->stands_in = memcmp(fact->uuid, none, sizeof(none)) == 0 || is_known(facts, i);
+	if (!fact->stands_in)
+		return;
+	if (!place || place(text, sizeof(text), device) != 0)
+		text[0] = '\0';
+	memset(fact->uuid, 0, sizeof(fact->uuid));
+	memcpy(fact->uuid, text, strnlen(text, sizeof(fact->uuid) - 1));
+	if (!text[0] || is_known(facts, i))
+		fact->uuid[sizeof(fact->uuid) - 1] = (uint8_t)(1 + i);
+}
+
 static void tell(int to, const char *path)
 {
 	void *driver = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
@@ -25,22 +59,20 @@ static void tell(int to, const char *path)
 	int (*count_of)(int *) = find(driver, "cuDeviceGetCount");
 	int (*get)(int *, int) = find(driver, "cuDeviceGet");
 	int (*total)(size_t *, int) = find(driver, "cuDeviceTotalMem_v2");
-	int (*uuid)(uint8_t *, int) = find(driver, "cuDeviceGetUuid_v2");
+	static struct gpu_fact facts[SLOT_DEVICES];
 	int count = 0;
 
-	if (!uuid)
-		uuid = find(driver, "cuDeviceGetUuid");
-	if (!init || !count_of || !get || !total || !uuid || init(0) != 0 || count_of(&count) != 0)
+	if (!init || !count_of || !get || !total || init(0) != 0 || count_of(&count) != 0)
 		return;
 	for (int i = 0; i < count && i < SLOT_DEVICES; i++) {
-		struct gpu_fact fact = { .used_bytes = -1 };
 		size_t bytes = 0;
 		int device;
 
-		if (get(&device, i) != 0 || uuid(fact.uuid, device) != 0 || total(&bytes, device) != 0)
+		if (get(&device, i) != 0 || total(&bytes, device) != 0)
 			return;
-		fact.total_bytes = bytes;
-		if (write(to, &fact, sizeof(fact)) != sizeof(fact))
+		facts[i] = (struct gpu_fact){ .used_bytes = -1, .total_bytes = bytes };
+		identify(driver, facts, i, device);
+		if (write(to, &facts[i], sizeof(facts[i])) != sizeof(facts[i]))
 			return;
 	}
 }
@@ -97,4 +129,20 @@ unsigned gpus_ask_as(struct gpu_fact facts[SLOT_DEVICES], const char *driver, co
 	used /= sizeof(*facts);
 	gpus_ask_used(facts, (unsigned)used);
 	return (unsigned)used;
+}
+
+void gpus_name(const struct gpu_fact *facts, unsigned count, const uint8_t uuid[16], char name[48])
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	unsigned i = 0;
+
+	while (i < count && memcmp(facts[i].uuid, uuid, 16) != 0)
+		i++;
+	if (i == count || !facts[i].stands_in)
+		return;
+	snprintf(name, 48, "%u", i);
+	for (unsigned item = 0; visible && item < i && strchr(visible, ','); item++)
+		visible = strchr(visible, ',') + 1;
+	if (visible && *visible)
+		snprintf(name, 48, "%.*s", (int)strcspn(visible, ","), visible);
 }

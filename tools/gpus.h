@@ -4,12 +4,14 @@
 #ifndef GPUS_H
 #define GPUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cuward/ledger.h"
 
 struct gpu_fact {
 	uint8_t uuid[16];
+	bool stands_in; /* it is none of the driver's, which has none of its own for this GPU */
 	uint64_t total_bytes;
 	int64_t used_bytes; /* by everybody, as NVML says; -1 unknown */
 };
@@ -24,5 +26,8 @@ unsigned gpus_ask_as(struct gpu_fact facts[SLOT_DEVICES], const char *driver, co
 
 /* What is used now of those that were asked about before. */
 void gpus_ask_used(struct gpu_fact facts[SLOT_DEVICES], unsigned count);
+
+/* What CUDA_VISIBLE_DEVICES would name it by, if not by this UUID: the driver would not know that. */
+void gpus_name(const struct gpu_fact *facts, unsigned count, const uint8_t uuid[16], char name[48]);
 
 #endif

@@ -584,9 +584,11 @@ int run_queue_enter(struct run *run)
 	room_view_close(&w.view);
 	if (status)
 		return status;
-	queue_uuid_text(name, run->promise.place.asks[0].uuid);
-	if (run->gpu_auto)
+	if (run->gpu_auto) {
+		queue_uuid_text(name, run->promise.place.asks[0].uuid);
+		gpus_name(w.view.facts, w.view.count, run->promise.place.asks[0].uuid, name);
 		run_environment_choose_gpu(name);
+	}
 	run->waited_ns = clock_ns() - w.began_ns;
 	run->start_ns = run_now_ns();
 	return 0;

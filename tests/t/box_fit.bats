@@ -60,3 +60,20 @@ second=GPU-51000000-0000-4000-8000-000000000001
 	told '[.gpus[] | [.index, .bound_by]]' '[[0,"memory"],[1,"memory"]]'
 	told ".gpus[1].total_bytes - .gpus[1].room_bytes" "$("$B/sim/truth" truth device.1.physical)"
 }
+
+@test "a driver that gives no UUIDs, or the same to all: GPUs are known by their place, as in the processes" {
+	for uuid in GPU-00000000-0000-0000-0000-000000000000 GPU-d1000000-0000-4000-8000-000000000000; do
+		rm -rf state
+		export CUWARD_SIM_UUIDS=$uuid,$uuid,$uuid CUWARD_SIM_DEVICES=3
+		holder init device 0 alloc 2G device 1 alloc 1G say held sleep 600000
+		fit 0 14G
+		told '[.gpus[] | [.index, .used_bytes > 1073741824, .fits]]' '[[2,false,true],[1,true,true],[0,true,false]]'
+		told '[.gpus[].uuid] | unique | length' 3
+		[ "$("$cuward" run -q --sim -g auto -- sh -c 'echo $CUDA_VISIBLE_DEVICES')" = 2 ]
+		[ "$(CUDA_VISIBLE_DEVICES=0,1 "$cuward" run -q --sim -g auto -- sh -c 'echo $CUDA_VISIBLE_DEVICES')" = 1 ]
+		# Whoever sees only one of many equal ones cannot know.
+		[[ $uuid == *d1* ]] || [ "$(CUDA_VISIBLE_DEVICES=1,0 "$cuward" run -q --sim --wait=20s -g auto -m 14G -- \
+			sh -c 'echo $CUDA_VISIBLE_DEVICES')" = 1 ]
+		kill -9 $pid
+	done
+}
