@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "nvml.h"
+#include "queue.h"
 
 static void *find(void *library, const char *name)
 {
@@ -136,6 +137,7 @@ void gpus_name(const struct gpu_fact *facts, unsigned count, const uint8_t uuid[
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	unsigned i = 0;
 
+	queue_uuid_text(name, uuid);
 	while (i < count && memcmp(facts[i].uuid, uuid, 16) != 0)
 		i++;
 	if (i == count || !facts[i].stands_in)

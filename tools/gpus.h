@@ -27,7 +27,7 @@ unsigned gpus_ask_as(struct gpu_fact facts[SLOT_DEVICES], const char *driver, co
 /* What is used now of those that were asked about before. */
 void gpus_ask_used(struct gpu_fact facts[SLOT_DEVICES], unsigned count);
 
-/* What CUDA_VISIBLE_DEVICES would name it by, if not by this UUID: the driver would not know that. */
+/* As CUDA_VISIBLE_DEVICES names it: by its UUID, or, where the driver has none, by its place there. */
 void gpus_name(const struct gpu_fact *facts, unsigned count, const uint8_t uuid[16], char name[48]);
 
 #endif

@@ -585,7 +585,6 @@ int run_queue_enter(struct run *run)
 	if (status)
 		return status;
 	if (run->gpu_auto) {
-		queue_uuid_text(name, run->promise.place.asks[0].uuid);
 		gpus_name(w.view.facts, w.view.count, run->promise.place.asks[0].uuid, name);
 		run_environment_choose_gpu(name);
 	}
