@@ -13,8 +13,10 @@
 #include "admin.h"
 #include "cuward.h"
 #include "format.h"
+#include "gpus.h"
 #include "policy.h"
 #include "ps.h"
+#include "queue.h"
 #include "why.h"
 
 struct order {
@@ -232,6 +234,24 @@ static bool is_there(const struct order *order, const struct box *box)
 	return !order->what;
 }
 
+/* A number that is nobody's pid may be that of a GPU, as programs count them that are started here. */
+static void look_for_index(struct order *order, struct box *box)
+{
+	static char uuid[48];
+	struct gpu_fact facts[SLOT_DEVICES];
+	unsigned count;
+
+	if (!order->what || !is_number(order->what) || strlen(order->what) > 2 || is_there(order, box))
+		return;
+	count = gpus_ask(facts);
+	if ((unsigned)atoi(order->what) >= count)
+		return;
+	facts[0] = facts[atoi(order->what)];
+	queue_uuid_text(uuid, facts[0].uuid);
+	box_find_gpu(box, facts[0].uuid, facts[0].total_bytes);
+	order->what = uuid;
+}
+
 /* Where the options say nothing the administrator may. */
 static void set_thresholds(struct why_watch *watch, const struct order *order)
 {
@@ -269,9 +289,11 @@ int cmd_why(int argc, char **argv)
 	argp_parse(&parser, argc, argv, 0, NULL, &order);
 	box_open(&box, false);
 	box_add_others(&box);
+	look_for_index(&order, &box);
 	if (!is_there(&order, &box)) {
-		fprintf(stderr, "cuward: why: nobody that we see uses a GPU or is a process of this name: %s\n",
-			order.what);
+		fputs("cuward: why: ", stderr);
+		put_safe(stderr, order.what, 0);
+		fputs(": no process that we see, and no GPU; `cuward ps` lists them\n", stderr);
 		box_close(&box);
 		return EXIT_FOUND;
 	}

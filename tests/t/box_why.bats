@@ -164,6 +164,16 @@ evidence() {
 	second=GPU-51000000-0000-4000-8000-000000000001
 	why 0 --for 0.1s $second
 	told '[.gpus[] | [.uuid, .verdicts[].verdict]]' "[[\"$second\",\"nobody\"]]"
+	# As programs count them; one that nobody has used yet is there, too.
+	CUWARD_SIM_DEVICES=3 why 0 --for 0.1s 1
+	told '[.gpus[] | [.uuid, .verdicts[].verdict]]' "[[\"$second\",\"nobody\"]]"
+	CUDA_VISIBLE_DEVICES=1,0 CUWARD_SIM_DEVICES=3 why 0 --for 0.1s 1
+	told '[.gpus[].verdicts[].verdict]' '["many"]'
+	CUWARD_SIM_DEVICES=3 why 0 --for 0.1s 2
+	told '[.gpus[] | [.uuid, .verdicts[].verdict]]' "[[\"${second%1}2\",\"nobody\"]]"
+	CUWARD_SIM_DEVICES=3 run "$cuward" why 3
+	[ "$status" -eq 1 ]
+	[ "$output" = "cuward: why: 3: no process that we see, and no GPU; \`cuward ps\` lists them" ]
 }
 
 @test "of one process only, as text, and of none" {
