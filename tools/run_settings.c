@@ -82,19 +82,34 @@ static int check_memory(struct run *run, enum run_setting setting)
 	return check_limit(run, setting) != 0 || lower_limit(run, setting) != 0 ? EXIT_CUWARD : 0;
 }
 
-/* The outer run's limit counts other processes than ours does; one value cannot say both. */
+static bool is_no_lower(const char *text, const char *than)
+{
+	char lowest[2][4096];
+
+	return run_limits_lowest(than, than, lowest[0], sizeof(lowest[0])) &&
+		run_limits_lowest(text, than, lowest[1], sizeof(lowest[1])) &&
+		strcmp(lowest[0], lowest[1]) == 0;
+}
+
+/*
+ * The outer run's limit counts other processes than ours does; one value cannot say both. Where ours is
+ * no lower, the outer one keeps to it as well.
+ */
 static int check_job_memory(struct run *run, enum run_setting setting)
 {
 	const char *outer = getenv(settings[setting].variable);
-	const struct run_value *value = &run->values[setting];
+	struct run_value *value = &run->values[setting];
 
 	if (check_limit(run, setting) != 0)
 		return EXIT_CUWARD;
-	if (outer && strcmp(outer, "none") != 0 && strcmp(value->source, "command line") == 0 &&
-		strcmp(outer, value->text) != 0)
-		return run_fail("--job-memory %s inside a run with %s=%s: a job limit within a job "
-			"limit is not supported by this version", value->text,
+	if (!outer || strcmp(outer, "none") == 0 || strcmp(value->source, "command line") != 0 ||
+		strcmp(outer, value->text) == 0)
+		return 0;
+	if (!is_no_lower(value->text, outer))
+		return run_fail("--job-memory %s inside a run with %s=%s: a lower job limit within a job "
+			"limit is not supported by this version; -m limits each of its processes", value->text,
 			settings[setting].variable, outer);
+	*value = (struct run_value){ outer, "environment" };
 	return 0;
 }
 

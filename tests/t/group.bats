@@ -67,6 +67,12 @@ in_job() {
 @test "a run within a run is part of its job" {
 	"$B/cuward" run -q --sim --job-memory 8M -- "$play" init device 0 alloc 5M \
 		sh "'$B/cuward' run -q --sim -- '$play' init device 0 alloc 2M refused 2M"
+	# One that is no lower binds nobody more than the outer one.
+	for pair in 8M:8192K 8M:1G 8M:none 50%:51% 0=8M:0=1G; do
+		"$B/cuward" run -q --sim --job-memory ${pair%:*} -- "$play" init device 0 alloc 5M \
+			sh "'$B/cuward' run -q --sim --job-memory ${pair#*:} -- '$play' init device 0 alloc 2M refused 9G \
+			$([ $pair = 50%:51% ] || echo refused 2M)"
+	done
 	"$B/cuward" run -q --sim --job-memory none -- "$B/cuward" run -q --sim --job-memory 4M -- \
 		"$play" init device 0 alloc 4M refused 1M
 }
