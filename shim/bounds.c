@@ -8,6 +8,7 @@
 
 #include "admin.h"
 #include "admin_dir.h"
+#include "lease.h"
 #include "limit.h"
 #include "log.h"
 #include "neighbours.h"
@@ -176,7 +177,7 @@ static void inherit_job_limit(void)
 {
 	for (uint32_t i = 0; guest.slot && i < guest.device_count; i++)
 		if (bounds.job[i] == BYTES_NONE)
-			bounds.job[i] = group_job_limit(guest.devices[i].ledger->slot_device);
+			bounds.job[i] = members_job_limit(guest.devices[i].ledger->slot_device);
 	for (uint32_t i = 0; guest.slot && i < guest.device_count; i++)
 		guest.slot->job_asked[guest.devices[i].ledger->slot_device] = bounds.job[i];
 }
@@ -208,13 +209,13 @@ static void find_group(void)
 	if (!guest.slot)
 		return;
 	snprintf(job, sizeof(job), "%s", settings_get(SETTING_job_of));
-	if (!job[0] || !group_is_part(guest.slot->who.job, job)) {
+	if (!job[0] || !members_is_part(guest.slot->who.job, job)) {
 		snprintf(job, sizeof(job), "%s", guest.slot->who.job);
 		job[strcspn(job, "/")] = '\0';
 	}
-	group_open(job, guest.header->slot);
+	members_open(job, guest.header->slot);
 	guest.slot->group_length = strlen(job);
-	group_inherit(guest.slot);
+	members_inherit(guest.slot);
 }
 
 /* Those of our job that came before us may have lost the variable: they look again. */
@@ -258,7 +259,7 @@ static void find_user_groups(void)
 	for (unsigned i = 0; i < bounds.admin.group_count; i++)
 		gids[i] = bounds.admin.groups[i].gid;
 	if (guest.slot)
-		group_join(gids, bounds.admin.group_count);
+		members_join(gids, bounds.admin.group_count);
 }
 
 /* Limits of all users together need the slots of all of them. */
@@ -273,6 +274,8 @@ static bool others_can_be_seen(void)
 
 		if (!gpu && device->group_limit_bytes == BYTES_NONE)
 			continue;
+		if (guest.slot)
+			lease_open(guest.slot);
 		if (guest.slot && share_is_common() && neighbours_open(&bounds.admin, why, sizeof(why)))
 			return true;
 		snprintf(guest.header->refusal, sizeof(guest.header->refusal), "%s: %s: %s",

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "admin_dir.h"
+#include "lease.h"
 #include "neighbours.h"
 #include "peers.h"
 #include "quota.h"
@@ -21,182 +22,16 @@
 
 #define PATIENCE_NS 1000000000ull
 
-/* Slots of one group. A reader checks the generation before and after. */
-struct members {
-	uint32_t generation; /* of slots_header.taken; 0 while it is made */
-	uint32_t count;
-	const uint64_t *words[SLOT_COUNT]; /* of each member's slot */
-};
-
-_Static_assert(offsetof(struct slot, words) == 0, "a slot is found by its words");
-
-/* GPU is everybody's; UNIX and those after it are the groups of users that limit us. */
-enum { JOB, USER, GPU, UNIX, GROUPS = GROUP_LIMITS };
-
-/* Lists take turns, so that one in use is rarely rewritten. */
-#define LISTS 4
-
-static struct {
-	PAGE_COLOUR(7);
-	uint32_t lock; /* of making lists */
-	uint32_t self;
-	struct members *now[GROUPS];
-	unsigned next[GROUPS];
-	char job[128];
-	uint32_t gids[SLOT_GROUPS];
-	struct members lists[GROUPS][LISTS];
-} WHOLE_PAGES group;
-
-static struct slot *slots(void)
-{
-	return (struct slot *)(share_slots() + 1);
-}
-
-/* ---- who belongs to us ---- */
-
-bool group_is_part(const char *job, const char *of)
-{
-	size_t length = strlen(of);
-
-	if (!length)
-		return job[0] == '\0';
-	return strncmp(job, of, length) == 0 && (job[length] == '\0' || job[length] == '/');
-}
-
-static bool is_bound(const struct slot *slot, uint32_t gid)
-{
-	for (unsigned i = 0; i < SLOT_GROUPS; i++)
-		if (slot->group_gids[i] == gid + 1)
-			return true;
-	return false;
-}
-
-static bool is_member(const struct slot *slot, int which)
-{
-	switch (which) {
-	case JOB: return group_is_part(slot->who.job, group.job);
-	case USER:
-	case GPU: return true;
-	default: return is_bound(slot, group.gids[which - UNIX]);
-	}
-}
-
-static struct members *make_list(int which)
-{
-	struct slots_header *header = share_slots();
-	struct members *list;
-	uint32_t generation;
-
-	lock_take(&group.lock);
-	list = &group.lists[which][group.next[which]++ % LISTS];
-	__atomic_store_n(&list->generation, 0, __ATOMIC_SEQ_CST);
-	generation = __atomic_load_n(&header->taken, __ATOMIC_SEQ_CST);
-	list->count = 0;
-	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
-		if (slots()[i].state != SLOT_FREE && is_member(&slots()[i], which))
-			list->words[list->count++] = slots()[i].words;
-	}
-	__atomic_store_n(&list->generation, generation, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&group.now[which], list, __ATOMIC_RELEASE);
-	lock_give_back(&group.lock);
-	return list;
-}
-
-/*
- * The members as of now. Whoever took its slot after this reading of the generation raises after it too,
- * and then sees what we raised before.
- */
-static struct members *members(int which)
-{
-	struct members *list = __atomic_load_n(&group.now[which], __ATOMIC_ACQUIRE);
-
-	if (unlikely(!list || __atomic_load_n(&share_slots()->taken, __ATOMIC_SEQ_CST) !=
-		__atomic_load_n(&list->generation, __ATOMIC_SEQ_CST)))
-		list = make_list(which);
-	return list;
-}
-
-static uint64_t held(const struct members *list, uint32_t i, unsigned word_index)
-{
-	return __atomic_load_n(&list->words[i][word_index], __ATOMIC_SEQ_CST) & WORD_BYTES_MASK;
-}
-
-/* Two sums at once: the loads do not wait for each other's addition. */
-static uint64_t sum_list(const struct members *list, unsigned word_index)
-{
-	uint32_t count = list->count;
-	uint64_t even = 0, odd = 0;
-	uint32_t i;
-
-	for (i = 0; i + 1 < count; i += 2) {
-		even += held(list, i, word_index);
-		odd += held(list, i + 1, word_index);
-	}
-	return even + odd + (i < count ? held(list, i, word_index) : 0);
-}
-
-/* Of other users too? */
-static bool is_common(int which)
-{
-	return which >= GPU;
-}
-
-static uint32_t gid_of(int which)
-{
-	return which == GPU ? NEIGHBOURS_ALL : group.gids[which - UNIX];
-}
-
-static uint64_t saturated(uint64_t a, uint64_t b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
-
-/* What other users' processes add; what is kept for somebody is as good as held. */
-static __attribute__((noinline)) uint64_t others(int which, unsigned word_index, bool carefully,
-	uint64_t *kept)
-{
-	struct neighbours_sum sum = { 0 };
-
-	neighbours_add(word_index, gid_of(which), carefully, &sum);
-	*kept = sum.reserved;
-	return saturated(sum.bytes, sum.reserved);
-}
-
-/* As consistent as raising is: what we raised is seen by everybody before any word is read. */
-static uint64_t sum(int which, unsigned word_index, bool carefully, uint64_t *kept)
-{
-	struct members *list;
-	uint32_t generation;
-	uint64_t bytes;
-
-	do {
-		list = members(which);
-		generation = __atomic_load_n(&list->generation, __ATOMIC_SEQ_CST);
-		bytes = sum_list(list, word_index);
-	} while (unlikely(!generation ||
-		generation != __atomic_load_n(&list->generation, __ATOMIC_SEQ_CST)));
-	if (unlikely(is_common(which)))
-		bytes = saturated(bytes, others(which, word_index, carefully, kept));
-	return bytes;
-}
-
 /* ---- does it fit? ---- */
 
 static uint64_t limit_of(const struct group_limits *limits, int which)
 {
 	switch (which) {
-	case JOB: return limits->job;
-	case USER: return limits->user;
-	case GPU: return limits->gpu;
-	default: return limits->group[which - UNIX];
+	case MEMBERS_JOB: return limits->job;
+	case MEMBERS_USER: return limits->user;
+	case MEMBERS_GPU: return limits->gpu;
+	default: return limits->group[which - MEMBERS_UNIX];
 	}
-}
-
-static enum cuward_scope scope_of(int which)
-{
-	static const enum cuward_scope scopes[] = { SCOPE_JOB, SCOPE_USER, SCOPE_GPU };
-
-	return which < UNIX ? scopes[which] : SCOPE_GROUP;
 }
 
 /*
@@ -206,83 +41,118 @@ static enum cuward_scope scope_of(int which)
 struct verdict {
 	struct refusal *why;
 	int over;
+	bool leased; /* it will fit, when leases are over */
 	bool carefully;
+	uint64_t room; /* that limits of all users leave */
 };
 
-static bool fits_one(int which, unsigned word_index, uint64_t limit, struct verdict *verdict)
+static bool is_over(int which, uint64_t limit, uint64_t used, uint64_t kept, struct verdict *verdict)
 {
-	uint64_t kept = 0;
-	uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, verdict->carefully, &kept);
-
-	if (likely(used <= limit))
-		return true;
 	verdict->over = which;
-	verdict->why->scope = scope_of(which);
+	verdict->leased = false;
+	verdict->why->scope = members_scope(which);
 	verdict->why->limit_bytes = limit;
 	verdict->why->used_bytes = used;
 	verdict->why->kept_bytes = kept;
 	verdict->why->source = NULL;
-	verdict->why->gid = which < UNIX ? 0 : group.gids[which - UNIX];
+	verdict->why->gid = members_gid(which);
+	return true;
+}
+
+/* Of a job or a user. */
+static bool fits_one(int which, unsigned word_index, uint64_t limit, struct verdict *verdict)
+{
+	uint64_t used = limit == BYTES_NONE ? 0 : members_sum(which, word_index);
+
+	return likely(used <= limit) || !is_over(which, limit, used, 0, verdict);
+}
+
+static bool fits_ours(unsigned word_index, const struct group_limits *limits, struct verdict *verdict)
+{
+	return fits_one(MEMBERS_JOB, word_index, limits->job, verdict) &&
+		fits_one(MEMBERS_USER, word_index, limits->user, verdict);
+}
+
+static bool has_common(const struct group_limits *limits)
+{
+	uint64_t all = BYTES_NONE;
+
+	for (int which = MEMBERS_GPU; which < MEMBERS_LIMITS; which++)
+		all &= limit_of(limits, which);
+	return all != BYTES_NONE;
+}
+
+static bool fits_common_one(int which, unsigned word_index, uint64_t limit, struct verdict *verdict)
+{
+	uint64_t kept = 0, kept_held;
+	uint64_t used = members_sum_leased(which, word_index, verdict->carefully, &kept);
+	uint64_t held = used;
+
+	if (likely(used <= limit)) {
+		verdict->room = limit - used < verdict->room ? limit - used : verdict->room;
+		return true;
+	}
+	if (verdict->carefully && (held = members_sum_held(which, word_index, &kept_held)) > limit)
+		used = held, kept = kept_held;
+	is_over(which, limit, used, kept, verdict);
+	verdict->leased = held <= limit;
 	return false;
 }
 
-static bool fits(unsigned word_index, const struct group_limits *limits, struct verdict *verdict)
+/* Of users together. */
+static __attribute__((noinline)) bool fits_common(unsigned word_index,
+	const struct group_limits *limits, struct verdict *verdict)
 {
-	if (!fits_one(JOB, word_index, limits->job, verdict) ||
-		!fits_one(USER, word_index, limits->user, verdict))
-		return false;
-	for (int which = GPU; which < GROUPS; which++)
-		if (unlikely(limit_of(limits, which) != BYTES_NONE) &&
-			!fits_one(which, word_index, limit_of(limits, which), verdict))
+	verdict->room = BYTES_NONE;
+	for (int which = MEMBERS_GPU; which < MEMBERS_LIMITS; which++)
+		if (limit_of(limits, which) != BYTES_NONE &&
+			!fits_common_one(which, word_index, limit_of(limits, which), verdict))
 			return false;
 	return true;
 }
 
+static bool fits(unsigned word_index, const struct group_limits *limits, struct verdict *verdict)
+{
+	return fits_ours(word_index, limits, verdict) && (likely(!has_common(limits)) ||
+		fits_common(word_index, limits, verdict));
+}
+
 bool group_rooms(unsigned word_index, const struct group_limits *limits, uint64_t raised,
-	struct group_room rooms[GROUP_LIMITS])
+	struct group_room rooms[MEMBERS_LIMITS])
 {
 	bool common = false;
 
-	for (int which = 0; which < GROUPS; which++) {
+	for (int which = 0; which < MEMBERS_LIMITS; which++) {
 		uint64_t limit = limit_of(limits, which), kept = 0;
-		uint64_t used = limit == BYTES_NONE ? 0 : sum(which, word_index, true, &kept);
+		uint64_t used = limit == BYTES_NONE ? 0 : members_sum_held(which, word_index, &kept);
 
 		used -= used > raised ? raised : used;
 		rooms[which] = (struct group_room){
 			.left_bytes = limit == BYTES_NONE ? BYTES_NONE : used < limit ? limit - used : 0,
-			.why = { .scope = scope_of(which), .limit_bytes = limit, .used_bytes = used,
-				.kept_bytes = kept, .gid = which < UNIX ? 0 : group.gids[which - UNIX] },
+			.why = { .scope = members_scope(which), .limit_bytes = limit, .used_bytes = used,
+				.kept_bytes = kept, .gid = members_gid(which) },
 		};
-		common |= limit != BYTES_NONE && is_common(which);
+		common |= limit != BYTES_NONE && members_are_common(which);
 	}
 	return common;
 }
 
 uint64_t group_room(unsigned word_index, const struct group_limits *limits)
 {
-	struct group_room rooms[GROUP_LIMITS];
+	struct group_room rooms[MEMBERS_LIMITS];
 	uint64_t room = BYTES_NONE;
 
 	group_rooms(word_index, limits, 0, rooms);
-	for (int which = 0; which < GROUPS; which++)
+	for (int which = 0; which < MEMBERS_LIMITS; which++)
 		room = rooms[which].left_bytes < room ? rooms[which].left_bytes : room;
 	return room;
-}
-
-int group_which(const struct slot *slot, unsigned scope, uint32_t gid)
-{
-	for (int which = 0; which < GROUPS; which++)
-		if (scope_of(which) == scope && (which < UNIX || group.gids[which - UNIX] == gid))
-			return !slot || which != JOB || (slot->group_length == strlen(group.job) &&
-				is_member(slot, JOB)) ? which : -1;
-	return -1;
 }
 
 uint64_t group_least(const struct group_limits *limits)
 {
 	uint64_t least = BYTES_NONE;
 
-	for (int which = 0; which < GROUPS; which++)
+	for (int which = 0; which < MEMBERS_LIMITS; which++)
 		least = limit_of(limits, which) < least ? limit_of(limits, which) : least;
 	return least;
 }
@@ -327,51 +197,6 @@ static int take_turn(bool common, uint64_t deadline)
 	return fd;
 }
 
-/* All words of a group's members as one number: equal numbers, equal words, for all that matters. */
-static uint64_t reading(int which, unsigned word_index, unsigned *asking)
-{
-	const struct members *list = members(which);
-	uint64_t hash = list->generation;
-
-	for (uint32_t i = 0; i < list->count; i++) {
-		uint64_t word = __atomic_load_n(&list->words[i][word_index], __ATOMIC_SEQ_CST);
-
-		hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-		hash ^= hash >> 29;
-		*asking += quota_asking(word);
-	}
-	if (is_common(which)) {
-		struct neighbours_sum sum = { .hash = hash };
-
-		neighbours_add(word_index, gid_of(which), true, &sum);
-		*asking += sum.asking;
-		hash = sum.hash;
-	}
-	return hash;
-}
-
-/* Nobody but this request is undecided, and nothing moves. */
-static bool is_quiet(int which, unsigned word_index)
-{
-	unsigned asking = 0, again = 0;
-	uint64_t first = reading(which, word_index, &asking);
-
-	return reading(which, word_index, &again) == first && asking == 1 && again == 1;
-}
-
-/* Who holds most, for whoever reads the refusal. */
-static void name_holders(unsigned word_index, const struct verdict *verdict)
-{
-	const struct members *list = members(verdict->over);
-
-	for (uint32_t i = 0; i < list->count; i++) {
-		const struct slot *slot = (const struct slot *)list->words[i]; /* its first member */
-
-		neighbours_place(verdict->why->holders, slot, quota_used(&slot->words[word_index]));
-	}
-	if (is_common(verdict->over))
-		neighbours_name(word_index, gid_of(verdict->over), verdict->why->holders);
-}
 
 static void refused(const struct request *request, const struct verdict *verdict)
 {
@@ -380,7 +205,7 @@ static void refused(const struct request *request, const struct verdict *verdict
 	quota_withdraw(request->word, request->bytes);
 	why->used_bytes -= request->bytes < why->used_bytes ? request->bytes : why->used_bytes;
 	why->turn = TURN_PASS;
-	name_holders(request->word_index, verdict);
+	members_name(verdict->over, request->word_index, why->holders);
 }
 
 /* ---- it does: is it for us? ---- */
@@ -435,16 +260,16 @@ static bool decide(const struct request *request, uint64_t deadline, struct verd
 
 	for (;;) {
 		bool over = !fits(word_index, request->limits, verdict);
-		bool quiet = over && is_quiet(verdict->over, word_index);
+		bool quiet = over && !verdict->leased && members_are_quiet(verdict->over, word_index);
 		uint64_t now;
 
 		if (!over)
 			return settle(request);
 		now = clock_ns();
 		/* Before a no, and when somebody stays undecided for long: are they alive at all? */
-		if ((quiet || now > suspicious) && peers_drop_dead(group.self))
+		if ((quiet || now > suspicious) && peers_drop_dead(members_self()))
 			continue;
-		if ((quiet && !fits(word_index, request->limits, verdict)) || now > deadline)
+		if ((quiet && !fits(word_index, request->limits, verdict) && !verdict->leased) || now > deadline)
 			break;
 		if (now > suspicious)
 			suspicious = now + SUSPICION_NS;
@@ -476,7 +301,7 @@ static __attribute__((noinline)) bool contend(const struct request *request, str
 	quota_withdraw(request->word, request->bytes);
 	/* First our own users' turn, then everybody's: the same order for all. */
 	turn = take_turn(false, deadline);
-	common_turn = is_common(verdict->over) ? take_turn(true, deadline) : -1;
+	common_turn = members_are_common(verdict->over) ? take_turn(true, deadline) : -1;
 	granted = raise_own(request) && decide(request, deadline, verdict);
 	if (common_turn >= 0)
 		close(common_turn);
@@ -489,8 +314,8 @@ static __attribute__((noinline)) bool contend(const struct request *request, str
 /* Raised, too much, and nobody else is undecided: then it is no, without taking turns. */
 static bool is_plainly_over(const struct request *request, struct verdict *verdict)
 {
-	return is_quiet(verdict->over, request->word_index) && !peers_drop_dead(group.self) &&
-		!fits(request->word_index, request->limits, verdict);
+	return members_are_quiet(verdict->over, request->word_index) && !peers_drop_dead(members_self()) &&
+		!fits(request->word_index, request->limits, verdict) && !verdict->leased;
 }
 
 /* Files are opened and time passes: a thread cancelled there would stay undecided for ever. */
@@ -512,86 +337,28 @@ static __attribute__((noinline)) bool take_over_limit(const struct request *requ
 	return taken;
 }
 
+/* All words are read; the next requests may do without that. */
+static __attribute__((noinline)) bool take_common(const struct request *request, struct verdict *verdict)
+{
+	if (unlikely(!fits_common(request->word_index, request->limits, verdict)))
+		return take_over_limit(request, verdict);
+	if (!settle(request))
+		return false;
+	if (!somebody_waits(share_slots(), request->limits) &&
+		lease_ask(request->word_index, quota_used(request->word), verdict->room))
+		lease_had(request->word_index, fits_common(request->word_index, request->limits, verdict));
+	return true;
+}
+
 bool group_take(const struct request *request)
 {
 	struct verdict verdict = { .why = request->why };
 
 	if (unlikely(!raise_own(request)))
 		return false;
-	if (likely(fits(request->word_index, request->limits, &verdict)))
+	if (unlikely(!fits_ours(request->word_index, request->limits, &verdict)))
+		return take_over_limit(request, &verdict);
+	if (likely(!has_common(request->limits) || lease_covers(request->word_index, quota_used(request->word))))
 		return settle(request);
-	return take_over_limit(request, &verdict);
-}
-
-void group_open(const char *job, uint32_t self)
-{
-	share_wipe_on_fork(&group, sizeof(group));
-	group.self = self;
-	strncpy(group.job, job, sizeof(group.job) - 1);
-}
-
-void group_join(const uint32_t *gids, unsigned count)
-{
-	struct slot *own = &slots()[group.self];
-
-	for (unsigned i = 0; i < count && i < SLOT_GROUPS; i++) {
-		group.gids[i] = gids[i];
-		own->group_gids[i] = gids[i] + 1;
-	}
-	/* Whoever counts that group's processes made his list before. */
-	if (count)
-		share_slot_changed();
-}
-
-static void inherit_from(struct slot *own, const struct slot *other)
-{
-	bool same_job = group.job[0] && is_member(other, JOB);
-
-	for (unsigned d = 0; d < SLOT_DEVICES; d++) {
-		if (same_job && other->job_limit_override[d])
-			own->job_limit_override[d] = other->job_limit_override[d];
-		if (other->user_limit_override[d])
-			own->user_limit_override[d] = other->user_limit_override[d];
-	}
-}
-
-void group_inherit(struct slot *own)
-{
-	const struct members *list = members(USER);
-	int fd = peers_open();
-
-	for (uint32_t i = 0; fd >= 0 && i < list->count; i++) {
-		uint32_t number = (const struct slot *)list->words[i] - slots();
-
-		if (number == group.self)
-			continue;
-		if (peers_take_over(fd, number)) /* it is dead */
-			peers_let_go(fd, number);
-		else
-			inherit_from(own, &slots()[number]);
-	}
-	if (fd >= 0)
-		close(fd);
-}
-
-uint64_t group_job_limit(uint32_t slot_device)
-{
-	const struct members *list = members(USER);
-	uint64_t lowest = BYTES_NONE;
-
-	for (uint32_t i = 0; group.job[0] && i < list->count; i++) {
-		const struct slot *other = &slots()[(const struct slot *)list->words[i] - slots()];
-		uint64_t bytes = __atomic_load_n(&other->job_asked[slot_device], __ATOMIC_RELAXED);
-
-		/* Not one that a run within it has for itself. */
-		if (other != &slots()[group.self] && is_member(other, JOB) &&
-			other->group_length == strlen(group.job) && bytes && bytes < lowest)
-			lowest = bytes;
-	}
-	return lowest;
-}
-
-void group_forget(void)
-{
-	memset(&group, 0, sizeof(group));
+	return take_common(request, &verdict);
 }

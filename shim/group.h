@@ -16,6 +16,7 @@
 
 #include "cuward/ledger.h"
 #include "lock.h"
+#include "members.h"
 
 /* Whose turn it is, where others wait for memory: turns.h. */
 enum turn_answer {
@@ -54,25 +55,8 @@ struct group_limits {
 	uint64_t group[SLOT_GROUPS];
 };
 
-#define GROUP_LIMITS (3 + SLOT_GROUPS) /* so many of them */
-
-/* Runs within a run are part of it. Without a job, all that have none are one. */
-bool group_is_part(const char *job, const char *of);
-
-/* Once, with a slot: whose group are we in? */
-void group_open(const char *job, uint32_t self);
-
-/* The groups of users whose limit binds us; each index is that of group_limits.group. */
-void group_join(const uint32_t *gids, unsigned count);
-
 /* The least of these limits, and is there one? */
 uint64_t group_least(const struct group_limits *limits);
-
-/* Limits that our job and our user were given while they ran: those who live have them. */
-void group_inherit(struct slot *own);
-
-/* The lowest limit of our job that others were started with on that device; BYTES_NONE. */
-uint64_t group_job_limit(uint32_t slot_device);
 
 /* For memory, under all limits that bind us. */
 struct request {
@@ -99,15 +83,9 @@ struct group_room {
 
 /* All of them. True: some are of other users too. */
 bool group_rooms(unsigned word_index, const struct group_limits *limits, uint64_t raised,
-	struct group_room rooms[GROUP_LIMITS]);
-
-/* Index of a limit of ours that this process (NULL: ours) is bound by too, by scope and group; -1. */
-int group_which(const struct slot *slot, unsigned scope, uint32_t gid);
+	struct group_room rooms[MEMBERS_LIMITS]);
 
 /* What the groups leave: the least of limit less use, BYTES_NONE without limits. */
 uint64_t group_room(unsigned word_index, const struct group_limits *limits);
-
-/* Forget everything, in a forked child whose kernel wipes nothing. */
-void group_forget(void);
 
 #endif

@@ -19,6 +19,7 @@
 #include "group.h"
 #include "limit.h"
 #include "bounds.h"
+#include "lease.h"
 #include "log.h"
 #include "lookup.h"
 #include "names.h"
@@ -104,7 +105,8 @@ static void forget(void)
 	guest_thread_pointer = NULL;
 	ledger_forget();
 	share_forget();
-	group_forget();
+	members_forget();
+	lease_forget();
 	neighbours_forget();
 	turns_forget();
 	gputime_forget();

@@ -18,6 +18,7 @@
 
 #include "admin_dir.h"
 #include "admin_name.h"
+#include "lease.h"
 #include "lock.h"
 #include "quota.h"
 #include "share.h"
@@ -26,6 +27,7 @@
 #define NEIGHBOURS_MAX 256
 #define FRESH_NS 50000000ull /* the kernel's clock of files may be so coarse */
 #define BATCH 32
+#define READINGS 16 /* that were interrupted, until it is given up */
 
 #ifndef F_OFD_GETLK
 #define F_OFD_GETLK 36
@@ -71,17 +73,23 @@ static ssize_t read_memory(void *to, const void *from, size_t bytes)
 	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 }
 
-/* Bytes read; fewer where the rest is not there any more. */
+/*
+ * Bytes read; fewer where the rest is not there any more. The kernel copies in any order: in so little
+ * time that a slot's lease cannot have become less since its word was copied.
+ */
 static size_t read_slots(const struct neighbour *neighbour, int fd, void *to, size_t offset,
 	size_t bytes)
 {
+	unsigned tries = 0;
+	uint64_t began;
 	ssize_t got;
 
-	if (near.by_file)
-		got = pread(fd, to, bytes, offset);
-	else
-		got = read_memory(to, neighbour->slots + offset, bytes);
-	if (got < 0 && (near.by_file || errno != EFAULT))
+	do {
+		began = lease_clock_ns();
+		got = near.by_file ? pread(fd, to, bytes, offset) :
+			read_memory(to, neighbour->slots + offset, bytes);
+	} while (unlikely(lease_clock_ns() - began > LEASE_READING_NS) && ++tries < READINGS);
+	if (tries == READINGS || (got < 0 && (near.by_file || errno != EFAULT)))
 		near.blind = true;
 	return got < 0 ? 0 : got;
 }
@@ -265,7 +273,7 @@ static bool counts(const struct slot *slot, int word, uint32_t gid)
 	near.waits += slot->waiting_since_ns;
 	if (gid == WHO_WAITS)
 		return slot->waiting_since_ns;
-	return (slot->words[word] << 8 || slot->overhead[word]) && is_bound(slot, gid);
+	return (slot->words[word] << 8 || slot->overhead[word] || slot->leases[word]) && is_bound(slot, gid);
 }
 
 static void each_slot(struct neighbour *neighbour, unsigned word_index, uint32_t gid, bool carefully,
@@ -301,6 +309,7 @@ static uint64_t less(uint64_t a, uint64_t b)
 struct adding {
 	struct neighbours_sum *sum;
 	uint64_t total; /* of the GPU */
+	uint64_t now_ns; /* before anything was read */
 	uint64_t bytes; /* of this neighbour */
 	uint64_t overhead;
 };
@@ -317,7 +326,8 @@ static void add_slot(void *to, const struct neighbour *neighbour, const struct s
 	uint64_t value = slot->words[word];
 
 	(void)neighbour;
-	adding->bytes = capped(adding->bytes, value & WORD_BYTES_MASK, adding->total);
+	adding->bytes = capped(adding->bytes, lease_counts(value, slot->leases[word], adding->now_ns),
+		adding->total);
 	adding->overhead = capped(adding->overhead, slot->overhead[word], adding->total);
 	adding->sum->hash = (adding->sum->hash ^ value) * 0x9e3779b97f4a7c15ull;
 	adding->sum->hash ^= adding->sum->hash >> 29;
@@ -346,7 +356,8 @@ static uint64_t kept(unsigned word_index, const uint64_t held[ADMIN_RESERVES])
 	return sum;
 }
 
-static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct neighbours_sum *sum)
+static void add_all(unsigned word_index, uint32_t gid, struct neighbours_how how,
+	struct neighbours_sum *sum)
 {
 	uint64_t held[ADMIN_RESERVES] = { 0 };
 
@@ -354,9 +365,12 @@ static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct ne
 	look_around();
 	near.waits = 0;
 	for (uint32_t i = 0; i < near.count; i++) {
-		struct adding adding = { sum, share_slots()->devices[word_index].total_bytes, 0, 0 };
+		struct adding adding = {
+			.sum = sum, .total = share_slots()->devices[word_index].total_bytes,
+			.now_ns = how.leased_at ? how.leased_at : LEASES_OVER,
+		};
 
-		each_slot(&near.all[i], word_index, gid, carefully, add_slot, &adding);
+		each_slot(&near.all[i], word_index, gid, how.carefully, add_slot, &adding);
 		sum->bytes += adding.bytes;
 		sum->overhead += adding.overhead;
 		if (near.all[i].reserve)
@@ -370,7 +384,8 @@ static void add_all(unsigned word_index, uint32_t gid, bool carefully, struct ne
 }
 
 /* Files may be opened: a thread cancelled there would hold the lock for ever. */
-void neighbours_add(unsigned word_index, uint32_t gid, bool carefully, struct neighbours_sum *sum)
+void neighbours_add(unsigned word_index, uint32_t gid, struct neighbours_how how,
+	struct neighbours_sum *sum)
 {
 	int saved = errno;
 	int state;
@@ -380,7 +395,7 @@ void neighbours_add(unsigned word_index, uint32_t gid, bool carefully, struct ne
 	if (!near.opened)
 		share_wipe_on_fork(&near, sizeof(near));
 	near.opened = true;
-	add_all(word_index, gid, carefully, sum);
+	add_all(word_index, gid, how, sum);
 	lock_give_back(&near.lock);
 	pthread_setcancelstate(state, NULL);
 	errno = saved;
@@ -460,7 +475,7 @@ bool neighbours_open(const struct admin *admin, char *why, size_t why_bytes)
 	for (unsigned i = 0; i < admin->reserve_count; i++)
 		near.ours[i] = has_reserve(&admin->reserves[i], getuid());
 	near.by_file = read_memory(&probe, share_slots(), sizeof(probe)) != sizeof(probe);
-	neighbours_add(0, NEIGHBOURS_ALL, false, &sum);
+	neighbours_add(0, NEIGHBOURS_ALL, (struct neighbours_how){ 0 }, &sum);
 	if (!near.too_many && !near.blind)
 		return true;
 	snprintf(why, why_bytes, near.too_many ? "there are too many users in " FOLDER :

@@ -27,11 +27,17 @@ struct neighbours_sum {
 /* Once: what is kept for others by policy. False: they cannot be seen here, `why` says that. */
 bool neighbours_open(const struct admin *admin, char *why, size_t why_bytes);
 
+struct neighbours_how {
+	bool carefully;     /* without the dead, one system call each */
+	uint64_t leased_at; /* with leases, of this time: lease.h; 0: without */
+};
+
 /*
  * Add up a device, the one of this word in our own slots: of all, or of those that the group_max of a
- * group binds. Carefully: without the dead, one system call each.
+ * group binds.
  */
-void neighbours_add(unsigned word_index, uint32_t gid, bool carefully, struct neighbours_sum *sum);
+void neighbours_add(unsigned word_index, uint32_t gid, struct neighbours_how how,
+	struct neighbours_sum *sum);
 
 /* The largest of them go to their places among the holders. */
 void neighbours_name(unsigned word_index, uint32_t gid, struct ledger_holder *holders);

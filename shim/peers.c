@@ -154,7 +154,7 @@ uint64_t peers_hold(uint32_t slot_device, uint32_t self)
 	if (share_is_common()) {
 		struct neighbours_sum others = { 0 };
 
-		neighbours_add(slot_device, NEIGHBOURS_ALL, true, &others);
+		neighbours_add(slot_device, NEIGHBOURS_ALL, (struct neighbours_how){ .carefully = true }, &others);
 		sum += others.bytes + others.overhead;
 	}
 	errno = saved;

@@ -152,7 +152,7 @@ struct look {
 	int64_t rank;
 	bool holds; /* others may wait for what it has */
 	uint64_t process_left;
-	struct group_room groups[GROUP_LIMITS];
+	struct group_room groups[MEMBERS_LIMITS];
 };
 
 /* Somebody comes before us, under a limit of ours that leaves this much. */
@@ -198,7 +198,7 @@ static void look_at_threads(struct look *look)
 		if (turn->scope == SCOPE_PROCESS)
 			judge(look, turn->bytes, look->process_left, process.limit_bytes, &process);
 		else
-			judge_group(look, turn->bytes, group_which(NULL, turn->scope, turn->gid));
+			judge_group(look, turn->bytes, members_which(NULL, turn->scope, turn->gid));
 	}
 	lock_give_back(&turns.lock);
 }
@@ -211,7 +211,7 @@ static void look_at_slot(struct look *look, const struct slot *slot, int word, b
 
 		if (wait.since_ns && wait.device == word && age(wait.seen_ns, look->now) < STOPPED_NS &&
 			rank > look->rank)
-			judge_group(look, wait.bytes, group_which(slot, wait.scope, wait.gid));
+			judge_group(look, wait.bytes, members_which(slot, wait.scope, wait.gid));
 	}
 }
 
@@ -264,7 +264,7 @@ static bool is_short(struct look *look)
 			.used_bytes = quota_used(look->ask->word) };
 		return true;
 	}
-	for (int which = 0; which < GROUP_LIMITS; which++) {
+	for (int which = 0; which < MEMBERS_LIMITS; which++) {
 		if (bytes > look->groups[which].left_bytes) {
 			*look->why = look->groups[which].why;
 			return true;

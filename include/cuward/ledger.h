@@ -23,7 +23,7 @@
 
 #include "cuward/events.h"
 
-#define CUWARD_LAYOUT_VERSION 2
+#define CUWARD_LAYOUT_VERSION 3
 #define SLOTS_MAGIC 0x31544f4c53575543ull  /* "CUWSLOT1" */
 #define LEDGER_MAGIC 0x3152474445575543ull /* "CUWEDGR1" */
 
@@ -37,7 +37,7 @@
  * An odd number of cache lines: a limit of many processes is decided by reading the words of all their
  * slots, and at 2048 bytes these share two of a cache's 64 sets (measured: 100 ns for 64 slots).
  */
-#define SLOT_BYTES (43 * 64)
+#define SLOT_BYTES (47 * 64)
 
 /*
  * One word of a slot: what the owner holds on one device. version (top 8 bits) changes with each
@@ -47,6 +47,16 @@
 #define WORD_BYTES_MASK ((1ull << WORD_BYTES_BITS) - 1)
 #define WORD_ASKING (1ull << WORD_BYTES_BITS)
 #define WORD_VERSION (1ull << 56)
+
+/*
+ * One lease of a slot: what the owner may hold on one device, for a moment, without asking again. Limits of
+ * all users count the larger of it and of what the word holds until it is over. bytes in units of 64 KiB
+ * (top 30 bits), and until when: CLOCK_MONOTONIC of the machine in ticks of 2^16 ns, modulo 2^34.
+ */
+#define LEASE_UNIT_BITS 16
+#define LEASE_TICK_BITS 16
+#define LEASE_UNTIL_BITS 34
+#define LEASE_TICKS 16 /* so long, at most: about a millisecond */
 
 /* A limit or a size that is not there. */
 #define BYTES_NONE UINT64_MAX
@@ -177,6 +187,7 @@ struct slot {
 	uint32_t control_answer;   /* enum trace_answer */
 	struct slot_wait waits[SLOT_WAITS];
 	uint64_t job_asked[SLOT_DEVICES]; /* of its job, by its environment; 0 or BYTES_NONE: nothing */
+	uint64_t leases[SLOT_DEVICES];
 	uint8_t reserved[64];
 };
 
