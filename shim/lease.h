@@ -22,7 +22,6 @@
 
 #include "cuward/ledger.h"
 #include "lock.h"
-#include "quiet.h"
 
 #define LEASE_SLACK (64ull << 20) /* no more than that is asked for beyond what is held */
 #define LEASE_READING_NS 4000000ull /* a slot that took longer to read is read again */
