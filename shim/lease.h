@@ -24,7 +24,7 @@
 #include "lock.h"
 
 #define LEASE_SLACK (64ull << 20) /* no more than that is asked for beyond what is held */
-#define LEASE_READING_NS 4000000ull /* a slot that took longer to read is read again */
+#define LEASE_READING_NS 4000000ull /* a slot that took longer to read is read once more */
 
 struct leases {
 	PAGE_COLOUR(3);

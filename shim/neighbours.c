@@ -27,7 +27,6 @@
 #define NEIGHBOURS_MAX 256
 #define FRESH_NS 50000000ull /* the kernel's clock of files may be so coarse */
 #define BATCH 32
-#define READINGS 16 /* that were interrupted, until it is given up */
 
 #ifndef F_OFD_GETLK
 #define F_OFD_GETLK 36
@@ -62,6 +61,7 @@ static struct {
 	bool ours[ADMIN_RESERVES]; /* kept for us among others: nobody keeps us from it */
 	struct neighbour all[NEIGHBOURS_MAX];
 	struct copy copy; /* of the one that is being read */
+	uint64_t leases[BATCH][SLOT_DEVICES]; /* of what is copied again */
 } WHOLE_PAGES near;
 
 bool neighbours_wait; /* no harm in a child: it looks once more */
@@ -73,23 +73,39 @@ static ssize_t read_memory(void *to, const void *from, size_t bytes)
 	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 }
 
+static ssize_t copy(const struct neighbour *neighbour, int fd, void *to, size_t offset, size_t bytes)
+{
+	return near.by_file ? pread(fd, to, bytes, offset) :
+		read_memory(to, neighbour->slots + offset, bytes);
+}
+
 /*
- * Bytes read; fewer where the rest is not there any more. The kernel copies in any order: in so little
- * time that a slot's lease cannot have become less since its word was copied.
+ * The kernel copies in any order. In so much time a slot's lease may have become less after its word was
+ * copied: so the words are copied once more, after the leases.
  */
+static ssize_t copy_again(const struct neighbour *neighbour, int fd, void *to, size_t offset,
+	size_t bytes)
+{
+	ssize_t got;
+
+	for (int i = 0; i < BATCH; i++)
+		memcpy(near.leases[i], near.copy.slots[i].leases, sizeof(near.leases[i]));
+	got = copy(neighbour, fd, to, offset, bytes);
+	for (int i = 0; i < BATCH; i++)
+		memcpy(near.copy.slots[i].leases, near.leases[i], sizeof(near.leases[i]));
+	return got;
+}
+
+/* Bytes read into near.copy; fewer where the rest is not there any more. */
 static size_t read_slots(const struct neighbour *neighbour, int fd, void *to, size_t offset,
 	size_t bytes)
 {
-	unsigned tries = 0;
-	uint64_t began;
-	ssize_t got;
+	uint64_t began = lease_clock_ns();
+	ssize_t got = copy(neighbour, fd, to, offset, bytes);
 
-	do {
-		began = lease_clock_ns();
-		got = near.by_file ? pread(fd, to, bytes, offset) :
-			read_memory(to, neighbour->slots + offset, bytes);
-	} while (unlikely(lease_clock_ns() - began > LEASE_READING_NS) && ++tries < READINGS);
-	if (tries == READINGS || (got < 0 && (near.by_file || errno != EFAULT)))
+	if (unlikely(lease_clock_ns() - began > LEASE_READING_NS))
+		got = copy_again(neighbour, fd, to, offset, bytes);
+	if (got < 0 && (near.by_file || errno != EFAULT))
 		near.blind = true;
 	return got < 0 ? 0 : got;
 }

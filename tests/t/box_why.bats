@@ -69,7 +69,7 @@ evidence() {
 		CUWARD_SIM_CALL_DELAY_NS=$call=600000000000,*=0 holder init device 0 alloc 3M $kind 2M say held free 1
 		why 0 --for 0.3s --idle 0.1s
 		verdicts '["busy"]'
-		evidence busy "^a thread has been in $call for at least [0-9.]+ ms, since when is not known: .* --for 30.0 s would tell\$"
+		evidence busy "^a thread has been in $call for at least [0-9.]+ m?s, since when is not known: .* --for 30.0 s would tell\$"
 		why 1 --for 0.8s --stuck 0.5s
 		verdicts '["stuck"]'
 		evidence stuck "^a thread has been in $call for at least [0-9.]+ m?s and made no other call"
