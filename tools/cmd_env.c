@@ -11,7 +11,9 @@
 #include "admin_dir.h"
 #include "cuward.h"
 #include "cuward/settings.h"
+#include "format.h"
 #include "libraries.h"
+#include "state.h"
 
 /* Also the keys of the options, which have no letters. */
 enum form { TABLE, SHELL = 256, DOCKER, SLURM };
@@ -57,9 +59,18 @@ static void put_mount(const char *place, const char *how)
 
 static void put_mounts(void)
 {
+	const char *state = getenv("CUWARD_DIR");
+	const char *problem = state && state[0] == '/' ? state_make(state) : NULL;
+
+	/* What is not there docker would make, and it would be root's. */
+	if (problem) {
+		fputs("cuward: env: CUWARD_DIR=", stderr);
+		put_safe(stderr, state, 0);
+		fprintf(stderr, ": %s\n", problem);
+	}
 	put_mount(CUWARD_SYSCONFDIR, ":ro");
 	put_mount(CUWARD_RUNDIR, "");
-	put_mount(getenv("CUWARD_DIR"), "");
+	put_mount(state, "");
 	put_mount(getenv("CUWARD_SUPPRESSIONS"), ":ro");
 }
 

@@ -231,6 +231,12 @@ killed_holder() {
 	run "$cuward" env --docker
 	[[ "$output" == "-v '$shim':/usr/lib/libcuward.so:ro -e LD_PRELOAD=/usr/lib/libcuward.so"*" -e CUWARD_MEMORY='8M'"* ]]
 	[ "${#lines[@]}" -eq 1 ]
+	# The folder of state is made before docker makes one that is root's; one that is no good is told.
+	[[ "$output" == *" -v '$CUWARD_DIR':'$CUWARD_DIR'"* ]]
+	[ "$(stat -c %a:%u "$CUWARD_DIR")" = 700:$(id -u) ]
+	echo none >file
+	CUWARD_DIR=$PWD/file "$cuward" env --docker >out 2>err
+	[ "$(cat err)" = "cuward: env: CUWARD_DIR=$PWD/file: it is no folder" ]
 	"$cuward" env --slurm >out
 	grep -Fxq "export LD_PRELOAD=$shim" out
 	grep -Fxq "export CUWARD_MEMORY=8M" out
