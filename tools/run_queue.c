@@ -464,7 +464,7 @@ static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 static struct sigaction before[sizeof(ends) / sizeof(ends[0])];
 static sigset_t mask_before;
 
-/* They wait until we look, in nap(); what is ignored stays so. */
+/* They wait until we look, in nap(); what is ignored stays so, but what shells ignore for `run &`. */
 static void catch_signals(void)
 {
 	struct sigaction ours = { .sa_handler = note_signal };
@@ -473,7 +473,7 @@ static void catch_signals(void)
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		sigaction(ends[i], NULL, &before[i]);
-		if (before[i].sa_handler != SIG_IGN)
+		if (before[i].sa_handler != SIG_IGN || ends[i] == SIGINT)
 			sigaction(ends[i], &ours, NULL);
 		sigaddset(&set, ends[i]);
 	}

@@ -144,6 +144,11 @@ os.execv(sys.argv[1], sys.argv[1:])' "$cuward" run -q --sim --wait -m 12G -- tou
 		ends $pid $((128 + $(kill -l $signal)))
 		[ "$(ls state/queue | wc -l)" -eq 1 ]
 	done
+	# One that a shell started in the background has it ignored; not while it waits.
+	run_in_background -q --wait -m 12G -- touch never
+	soon waiting 1
+	kill -INT $pid
+	ends $pid 130
 	waits killed
 	killed=$pid
 	waits next
