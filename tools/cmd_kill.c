@@ -93,12 +93,13 @@ static bool agreed(void)
 {
 	char answer[16] = "";
 
-	if (!isatty(STDIN_FILENO)) {
+	fprintf(stderr, "end it? [y/N] ");
+	if (!fgets(answer, sizeof(answer), stdin)) {
+		fputc('\n', stderr);
 		fail(EXIT_FOUND, "nobody is there to ask; --yes says so beforehand");
 		return false;
 	}
-	fprintf(stderr, "end it? [y/N] ");
-	return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+	return answer[0] == 'y' || answer[0] == 'Y';
 }
 
 /* ---- the end ---- */

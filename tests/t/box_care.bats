@@ -125,6 +125,18 @@ killed_holder() {
 	[[ "${lines[1]}" == "  holds 4.00 MiB on GPU-51000000" ]]
 	[[ "$output" == *"nobody is there to ask; --yes says so beforehand"* ]]
 	kill -0 $pid
+	# An answer is one wherever it comes from.
+	for answer in n '' no 'x y'; do
+		run "$cuward" kill $pid <<<"$answer"
+		[ "$status" -eq 1 ]
+		kill -0 $pid
+	done
+	run "$cuward" kill $other <<<y
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"end it? [y/N] process $other ended by SIGTERM" ]]
+	holder init device 0 alloc 3M say held sleep 600000
+	other=$pid
+	holder init device 0 alloc 4M say held sleep 600000
 	run "$cuward" kill --yes $pid
 	[ "$status" -eq 0 ]
 	[ "${lines[-1]}" = "process $pid ended by SIGTERM" ]
