@@ -149,6 +149,8 @@ static void answer_text(const struct order *order, const struct why_watch *watch
 {
 	const struct box *box = watch->box;
 
+	if (!box->gpu_count && !box->count && !box->other_count)
+		puts("no process that we see uses a GPU");
 	for (size_t i = 0; i < box->gpu_count; i++) {
 		if (!wants_gpu(order, &box->gpus[i]))
 			continue;

@@ -188,6 +188,7 @@ evidence() {
 	[ "${lines[0]}" = "process $first, play of $(id -un)" ]
 	[[ "${lines[1]}" == "  busy          "*" CUDA calls in 100 ms" ]]
 	[ "${#lines[@]}" -eq 2 ]
+	[ "$(CUWARD_DIR=$PWD/none "$cuward" why --for 0.1s)" = "no process that we see uses a GPU" ]
 	run "$cuward" why 1
 	[ "$status" -eq 1 ]
 	run "$cuward" why GPU-99
