@@ -358,7 +358,8 @@ bool group_take(const struct request *request)
 		return false;
 	if (unlikely(!fits_ours(request->word_index, request->limits, &verdict)))
 		return take_over_limit(request, &verdict);
-	if (likely(!has_common(request->limits) || lease_covers(request->word_index, quota_used(request->word))))
+	if (likely(!has_common(request->limits)) ||
+		likely(lease_covers(request->word_index, quota_used(request->word))))
 		return settle(request);
 	return take_common(request, &verdict);
 }

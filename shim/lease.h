@@ -7,11 +7,11 @@
  * is held. Whoever has one raises its word, looks at the clock, and is granted what the lease covers.
  *
  * Why no limit is passed: a lease is shown before the words of all others are read, as a request is, and
- * had only if the sum fits, so the last one's reading saw all the others. What was granted under
- * a lease was raised before it was over: who looked at the clock later than that sees it in the word, who
- * looked before counts the lease. It is not replaced by less until it is over for longer than a slot
- * may be in the middle of being read. And nobody is refused because of one: whoever only leases keep from fitting waits until they
- * are over, and who sees that somebody waits takes none.
+ * had only if the sum fits, so the last one's reading saw all the others. What was granted under a lease
+ * was raised before it was over: who looked at the clock later than that sees it in the word, who
+ * looked before counts the lease. It is not replaced by less until it is over for longer than a slot may
+ * be in the middle of being read. And nobody is refused because of one: whoever only leases keep from
+ * fitting waits until they are over, and who sees that somebody waits takes none.
  */
 #ifndef CUWARD_LEASE_H
 #define CUWARD_LEASE_H

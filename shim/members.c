@@ -172,8 +172,9 @@ static uint64_t sum_leased(const struct list *list, unsigned word_index, uint64_
 	for (uint32_t i = 0; i < list->count; i++) {
 		const struct slot *slot = (const struct slot *)list->words[i]; /* its first member */
 		uint64_t lease = __atomic_load_n(&slot->leases[word_index], __ATOMIC_SEQ_CST);
+		uint64_t word = __atomic_load_n(&slot->words[word_index], __ATOMIC_SEQ_CST);
 
-		bytes += lease_counts(__atomic_load_n(&slot->words[word_index], __ATOMIC_SEQ_CST), lease, now_ns);
+		bytes += lease_counts(word, lease, now_ns);
 	}
 	return bytes;
 }
@@ -270,7 +271,7 @@ enum cuward_scope members_scope(int which)
 int members_which(const struct slot *slot, unsigned scope, uint32_t gid)
 {
 	for (int which = 0; which < MEMBERS_LIMITS; which++)
-		if (members_scope(which) == scope && (which < MEMBERS_UNIX || members.gids[which - MEMBERS_UNIX] == gid))
+		if (members_scope(which) == scope && (which < MEMBERS_UNIX || members_gid(which) == gid))
 			return !slot || which != MEMBERS_JOB || (slot->group_length == strlen(members.job) &&
 				is_member(slot, MEMBERS_JOB)) ? which : -1;
 	return -1;

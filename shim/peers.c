@@ -152,9 +152,10 @@ uint64_t peers_hold(uint32_t slot_device, uint32_t self)
 	if (fd >= 0)
 		close(fd);
 	if (share_is_common()) {
+		const struct neighbours_how how = { .carefully = true };
 		struct neighbours_sum others = { 0 };
 
-		neighbours_add(slot_device, NEIGHBOURS_ALL, (struct neighbours_how){ .carefully = true }, &others);
+		neighbours_add(slot_device, NEIGHBOURS_ALL, how, &others);
 		sum += others.bytes + others.overhead;
 	}
 	errno = saved;

@@ -49,9 +49,9 @@
 #define WORD_VERSION (1ull << 56)
 
 /*
- * One lease of a slot: what the owner may hold on one device, for a moment, without asking again. Limits of
- * all users count the larger of it and of what the word holds until it is over. bytes in units of 64 KiB
- * (top 30 bits), and until when: CLOCK_MONOTONIC of the machine in ticks of 2^16 ns, modulo 2^34.
+ * One lease of a slot: what the owner may hold on one device, for a moment, without asking again.
+ * Limits of all users count the larger of it and of what the word holds until it is over. Bytes in units
+ * of 64 KiB (top 30 bits), and until when: CLOCK_MONOTONIC of the machine in ticks of 2^16 ns, mod 2^34.
  */
 #define LEASE_UNIT_BITS 16
 #define LEASE_TICK_BITS 16
