@@ -261,7 +261,7 @@ static void anchor_again(struct gpu_context *context, uint64_t now)
 
 /*
  * On an idle stream both events happen when they are recorded, and a thread that loses its processor
- * between an event and the work leaves a gap that no kernel filled.
+ * between an event and the work leaves a gap that no kernel filled. On both sides of it: two gaps.
  */
 static uint64_t gaps_ns(const struct pair *pair, const struct event_gpu *event)
 {
@@ -271,7 +271,7 @@ static uint64_t gaps_ns(const struct pair *pair, const struct event_gpu *event)
 		before = pair->returned_ns - event->begin_ns;
 	if (pair->closed_ns > event->end_ns)
 		behind = pair->closed_ns - pair->returned_ns;
-	return before > behind ? before : behind;
+	return before + behind;
 }
 
 static void tell_untimed(uint32_t correlation, enum cuward_untimed why)

@@ -3,20 +3,25 @@
  *
  *	contexts N	N contexts, one after the other, a kernel in each
  *	together N	N contexts at the same time, two kernels in each
- *	flood N		N kernels behind one called slow, without ever waiting for them, and ten more when
- *			they are over
+ *	flood N		N kernels that cannot begin before all are launched, and ten more when they are over
  *	streams N	N streams, each destroyed while its kernel runs
  *	abandoned	a context destroyed while its kernel runs, and while another one is current
  *	capture		a capture begun while kernels run that are timed
  *	green		five kernels in a green context, five in the primary one
  *	forked N	N kernels, as many in a forked child, and as many again
+ *	gaps N		N kernels that begin 8 ms after an event before them; the event behind is 7 ms late
  */
 #include <cuda.h>
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "control.h"
 
 #define MUST(call) \
 	do { \
@@ -27,21 +32,16 @@
 		} \
 	} while (0)
 
-static CUfunction function_of_current(const char *name)
+static CUfunction work_of_current(void)
 {
 	static const char ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
-		".visible .entry work() { ret; }\n.visible .entry slow() { ret; }\n";
+		".visible .entry work() { ret; }\n";
 	CUfunction function;
 	CUmodule module;
 
 	MUST(cuModuleLoadData(&module, ptx));
-	MUST(cuModuleGetFunction(&function, module, name));
+	MUST(cuModuleGetFunction(&function, module, "work"));
 	return function;
-}
-
-static CUfunction work_of_current(void)
-{
-	return function_of_current("work");
 }
 
 static void launch(CUfunction function, CUstream stream)
@@ -85,13 +85,23 @@ static void together(int count)
 	}
 }
 
+static atomic_bool all_launched;
+
+static void wait_for_launches(void *unused)
+{
+	(void)unused;
+	while (!all_launched)
+		usleep(1000);
+}
+
 static void flood(int count)
 {
 	CUfunction function = (new_context(), work_of_current());
 
-	launch(function_of_current("slow"), NULL);
+	MUST(cuLaunchHostFunc(NULL, wait_for_launches, NULL));
 	for (int i = 0; i < count; i++)
 		launch(function, NULL);
+	all_launched = true;
 	while (cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY)
 		usleep(1000);
 	for (int i = 0; i < 10; i++)
@@ -196,6 +206,24 @@ static void forked(int count)
 		exit(1);
 }
 
+static void gaps(int count)
+{
+	const struct sim_control *sim = dlsym(RTLD_DEFAULT, "cuward_simulated_driver_control");
+	CUfunction function = (new_context(), work_of_current());
+
+	if (!sim)
+		exit(1);
+	/* Once without: the clocks are tied to each other. */
+	launch(function, NULL);
+	MUST(cuCtxSynchronize());
+	sim->delay(sim->call("cuLaunchKernel"), 8000000);
+	sim->delay(sim->call("cuEventRecord"), 7000000);
+	for (int i = 0; i < count; i++) {
+		launch(function, NULL);
+		MUST(cuCtxSynchronize());
+	}
+}
+
 int main(int argc, char **argv)
 {
 	int count = argc > 2 ? atoi(argv[2]) : 0;
@@ -219,6 +247,8 @@ int main(int argc, char **argv)
 		green();
 	else if (strcmp(argv[1], "forked") == 0)
 		forked(count);
+	else if (strcmp(argv[1], "gaps") == 0)
+		gaps(count);
 	else
 		return 2;
 	return 0;

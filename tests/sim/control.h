@@ -22,6 +22,8 @@ struct sim_control {
 	uint64_t (*count)(int call);
 	/* The same, by this thread alone. */
 	uint64_t (*thread_count)(int call);
+	/* From now on such calls take so long before they do anything, as by CALL_DELAY_NS. */
+	void (*delay)(int call, uint64_t ns);
 };
 
 #endif

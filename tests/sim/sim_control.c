@@ -64,4 +64,5 @@ __attribute__((visibility("default"))) const struct sim_control cuward_simulated
 	control_set_fault,
 	control_count,
 	control_thread_count,
+	gate_set_delay,
 };

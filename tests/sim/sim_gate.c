@@ -160,6 +160,15 @@ void gate_watch(void)
 	set_state(atomic_load(&state));
 }
 
+void gate_set_delay(int call, uint64_t ns)
+{
+	if (!delays)
+		delays = calloc(CALLS, sizeof(*delays));
+	if (delays)
+		delays[call] = ns;
+	gate_watch();
+}
+
 void gate_hold(bool hold)
 {
 	held = hold;

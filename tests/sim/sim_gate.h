@@ -12,6 +12,9 @@ void gate_watch(void);
 /* Busy for so long, as a call that takes its time. */
 void gate_delay(uint64_t ns);
 
+/* From now on such calls take so long. */
+void gate_set_delay(int call, uint64_t ns);
+
 /* From now on, or no longer, every call passes through checkpoint_waits(). */
 void gate_hold(bool hold);
 
