@@ -78,9 +78,11 @@ $(B)/model/model: $(model_parts) tests/model/seen.c $(wildcard tests/model/*.h) 
 
 -include $(apps:=.d) $(units:=.d)
 
-test-programs: all $(apps) $(units) $(model_programs) $(B)/model/hooked $(B)/sim/truth \
+# All that is made of test code, and what of the project that needs.
+programs: $(apps) $(units) $(model_programs) $(B)/model/hooked $(B)/sim/truth $(sim_drivers) \
 	$(B)/model/told/libcuward-lttng.so \
 	$(B)/bench/bench $(B)/bench/steps $(B)/bench/starts
+test-programs: all programs
 
 # Set-up comes first and alone; then every core, unless make was told how many.
 all_cores = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -141,4 +143,4 @@ demo: ## a small training program with a planted leak, under cuward
 	@$(MAKE) --no-print-directory all $(B)/apps/train
 	@B=$(abspath $(B)) tests/demo.sh
 
-.PHONY: test-programs bench-record
+.PHONY: programs test-programs bench-record

@@ -1,17 +1,25 @@
 /*
  * versions.c - what the driver says about every name of the table, by both ABIs of cuGetProcAddress at
- * every version with each flag, and by dlsym: `versions driver_facts.tsv`. A pointer is told as
- * `symbol@library`. A preload may change nothing but the library. Then it calls cuInit.
+ * every version with each flag, and by dlsym: `versions driver_facts.tsv`. Asked are all versions that
+ * brought something, the last ones before those, and what no driver is; a line is printed where the
+ * answer differs from that to the version before, and at the end how many there were. A pointer is told
+ * as `symbol@library`. A preload may change nothing but the library. Then it calls cuInit.
  * `versions asked LIST`: for each line `name version flags` what the driver hands out, once.
  */
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int (*look_up)(const char *, void **, int, uint64_t);
 static int (*look_up_v2)(const char *, void **, int, uint64_t, int *);
 static void *driver;
+
+#define VERSIONS_MAX 200
+static int versions[VERSIONS_MAX];
+static unsigned version_count, asked;
 
 static const char *who(void *pointer)
 {
@@ -31,27 +39,85 @@ static const char *who(void *pointer)
 	return answer;
 }
 
+struct answer {
+	void *pointer, *pointer_v2;
+	int result, result_v2, status;
+};
+
+static void ask(struct answer *answer, const char *name, int version, uint64_t flags)
+{
+	memset(answer, 0, sizeof(*answer));
+	answer->pointer = answer->pointer_v2 = (void *)0x55;
+	answer->status = 99;
+	if (look_up_v2)
+		answer->result_v2 = look_up_v2(name, &answer->pointer_v2, version, flags, &answer->status);
+	answer->result = look_up(name, &answer->pointer, version, flags);
+	asked++;
+}
+
+static void print(const struct answer *answer, const char *name, int version, uint64_t flags)
+{
+	printf("%s %d %#llx: %d %d %s, ", name, version, (unsigned long long)flags, answer->result_v2,
+		answer->status, who(answer->pointer_v2));
+	printf("%d %s\n", answer->result, who(answer->pointer));
+}
+
 static void show(const char *name, int version, uint64_t flags)
 {
-	void *pointer = (void *)0x55;
-	int status = 99, result;
+	struct answer answer;
 
-	result = look_up_v2(name, &pointer, version, flags, &status);
-	printf("%s %d %d: %d %d %s, ", name, version, (int)flags, result, status, who(pointer));
-	pointer = (void *)0x55;
-	result = look_up(name, &pointer, version, flags);
-	printf("%d %s\n", result, who(pointer));
+	ask(&answer, name, version, flags);
+	print(&answer, name, version, flags);
 }
 
 static void show_all(const char *name)
 {
-	static const int versions[] = { 0, 2000, 3019, 3020, 4000, 11000, 11020, 11030, 11080, 12000, 12020,
-		12080, 13000, 13010, 13050, 15000, 99999, -1 };
-	static const uint64_t flags[] = { 0, 1, 2, 3, 4 };
+	static const uint64_t flags[] = { 0, 1, 2, 3, 4, 1ull << 32 };
+	struct answer answer, before;
 
-	for (unsigned v = 0; v < sizeof(versions) / sizeof(versions[0]); v++)
-		for (unsigned f = 0; f < sizeof(flags) / sizeof(flags[0]); f++)
-			show(name, versions[v], flags[f]);
+	for (unsigned f = 0; f < sizeof(flags) / sizeof(flags[0]); f++)
+		for (unsigned v = 0; v < version_count; v++) {
+			ask(&answer, name, versions[v], flags[f]);
+			if (v == 0 || memcmp(&answer, &before, sizeof(answer)) != 0)
+				print(&answer, name, versions[v], flags[f]);
+			before = answer;
+		}
+}
+
+/* A driver compares them unsigned. */
+static int compare(const void *a, const void *b)
+{
+	return *(const unsigned *)a < *(const unsigned *)b ? -1 : *(const unsigned *)a > *(const unsigned *)b;
+}
+
+static void add_version(int version)
+{
+	for (unsigned i = 0; i < version_count; i++)
+		if (versions[i] == version)
+			return;
+	if (version_count == VERSIONS_MAX)
+		exit(3);
+	versions[version_count++] = version;
+}
+
+/* From 11.2 to 13.5 every one is asked for, whether it brought something or not. */
+static void read_versions(FILE *table)
+{
+	static const int odd[] = { 0, 1, 99999, INT_MAX, INT_MIN, -1 };
+	char line[500];
+	int version;
+
+	for (unsigned i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
+		add_version(odd[i]);
+	for (version = 11000; version <= 13100; version += version % 1000 == 100 ? 900 : 10)
+		add_version(version);
+	while (fgets(line, sizeof(line), table))
+		if (line[0] != '#' && sscanf(line, "%*s %*s %*s %d", &version) == 1) {
+			add_version(version);
+			add_version(version - 1);
+		}
+	rewind(table);
+	qsort(versions, version_count, sizeof(versions[0]), compare);
 }
 
 static void show_asked(FILE *list)
@@ -81,21 +147,25 @@ int main(int argc, char **argv)
 		show_asked(fopen(argv[2], "r"));
 		return ((int (*)(unsigned))dlsym(driver, "cuInit"))(0);
 	}
-	while (table && fgets(line, sizeof(line), table)) {
+	if (!table)
+		return 2;
+	read_versions(table);
+	while (fgets(line, sizeof(line), table)) {
 		if (line[0] == '#' || sscanf(line, "%99s %99s", symbol, name) != 2)
 			continue;
 		printf("%s: %s\n", symbol, who(dlsym(driver, symbol)));
-		if (!look_up_v2)
+		if (!look_up)
 			continue;
 		show(symbol, 99999, 0);
 		if (strcmp(name, last) != 0)
 			show_all(name);
 		strcpy(last, name);
 	}
-	if (look_up_v2) {
+	if (look_up) {
 		show("", 12000, 0);
 		show("cuNoSuchThing", 12000, 0);
 		show("cuLaunchKernel_ptsz", 12000, 0);
 	}
+	printf("%u asked, at %u versions\n", asked, version_count);
 	return ((int (*)(unsigned))dlsym(driver, "cuInit"))(0);
 }

@@ -47,13 +47,23 @@ $(2): $$(sim_objects) $(G)/sim_profile_$(1).o $(G)/sim_$(1).map
 	$$(call say,LD,$$@)
 	@mkdir -p $$(@D)
 	$$(Q)$$(CC) $$(CFLAGS) $$(san_flags) $$(LDFLAGS) $$(sim_link) \
-		-Wl,--version-script,$(G)/sim_$(1).map -o $$@ $$(filter %.o,$$^) -lpthread -ldl
+		$(3) -Wl,--version-script,$(G)/sim_$(1).map -o $$@ $$(filter %.o,$$^) -lpthread -ldl
 	@ln -sf libcuda.so.1 $$(@D)/libcuda.so
 endef
 $(eval $(call sim_profile,13.0,$(B)/sim/libcuda.so.1))
 $(eval $(call sim_profile,12.2,$(B)/sim/12.2/libcuda.so.1))
 $(eval $(call sim_profile,11.0,$(B)/sim/11.0/libcuda.so.1))
 $(eval $(call sim_profile,future,$(B)/sim/future/libcuda.so.1))
+
+# The drivers between, for tests of look-ups: each exports what had been brought by then.
+sim_steps := 11.2 11.3 11.4 11.5 11.6 11.7 11.8 12.0 12.1 12.3 12.4 12.5 12.6 12.8 12.9 13.1 13.2 13.3 13.4 13.5
+sim_bare := -Wl,--strip-debug
+sim_drivers := $(foreach p,$(sim_steps),$(B)/drivers/$(p)/libcuda.so.1)
+define sim_step
+sim_version_$(1) := $(subst .,0,$(1))0
+sim_rows_$(1) := ($$$$$$$$4 <= $(subst .,0,$(1))0 || $$$$$$$$4 == 999999) && $$$$$$$$5 != "future"
+endef
+$(foreach p,$(sim_steps),$(eval $(call sim_step,$(p)))$(eval $(call sim_profile,$(p),$(B)/drivers/$(p)/libcuda.so.1,$(sim_bare))))
 
 # The reader of truth files, a program of its own.
 $(B)/sim/truth: tests/sim/reader/truth.c tests/sim/truth.h

@@ -36,8 +36,8 @@ int sim_driver_version(void)
 /* Is it exported by this library, and known to a driver of this version? */
 static bool is_there(const struct entry *entry)
 {
-	int profile = sim_profile_version > 13000 ? 8 : sim_profile_version == 13000 ? 1 :
-		sim_profile_version >= 12000 ? 2 : 4;
+	int profile = sim_profile_version > 13000 ? 8 : sim_profile_version == 12020 ? 2 :
+		sim_profile_version == 11000 ? 4 : 1;
 
 	return entry->profiles & profile && entry->version <= sim_driver_version();
 }

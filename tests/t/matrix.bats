@@ -97,6 +97,16 @@ route() {
 	done
 }
 
+# The first drivers that have all of the calls, and each ABI of the look-up.
+@test "found by cuGetProcAddress of older and newer drivers" {
+	for how in open gpa1; do
+		LD_LIBRARY_PATH=$B/drivers/11.8 route $how "$built/unlinked"
+	done
+	for driver in 12.0 12.9 13.5; do
+		LD_LIBRARY_PATH=$B/drivers/$driver route deepgpa "$built/unlinked"
+	done
+}
+
 # dlvsym of a name with a version it does not have answers what it would without us.
 @test "versions that the driver has none of" {
 	run env ROUTE=versioned "$built/lazy"

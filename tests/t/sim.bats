@@ -41,6 +41,19 @@ truth() {
 		awk -F'\t' '!/^#/ { print $1 }' "$TOP/tests/sim/driver_facts.tsv"
 		sed -n 's/^\tX(\([A-Za-z0-9_]*\),.*/\1/p' "$B/gen/driver_calls.h"
 	} | LC_ALL=C sort -u)
+	# Those between follow from the versions: what was measured of 12.2 and 13.0 does too.
+	brought() {
+		awk -F'\t' -v by="$1" '!/^#/ && ($4 <= by || $4 == 999999) && $5 != "future" { print $1 }' \
+			"$TOP/tests/sim/driver_facts.tsv" | LC_ALL=C sort
+	}
+	diff <(names "$sim/12.2/libcuda.so.1") <(brought 12020)
+	diff <(names "$sim/libcuda.so.1") <(brought 13000)
+	count=0
+	for driver in "$B"/drivers/*.*; do
+		diff <(names "$driver/libcuda.so.1") <(brought $(tr . 0 <<<"${driver##*/}")0)
+		count=$((count + 1))
+	done
+	[ $count -eq 20 ]
 	readelf -d "$sim/libcuda.so.1" | grep -q 'SYMBOLIC'
 	readelf -d "$sim/libcuda.so.1" | grep -q 'SONAME.*\[libcuda.so.1\]'
 	[ "$(readelf -d "$sim/libcuda.so.1" | grep -c NEEDED)" -eq 1 ]
