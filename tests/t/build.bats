@@ -169,12 +169,19 @@ with_headers() {
 	# Whatever is hooked stays hooked.
 	[ -z "$(LC_ALL=C comm -13 <(exports build/libcuward.so) <(exports "$B/libcuward.so"))" ]
 	[ "$(grep -c '^	X(' build/gen/driver_calls.h)" -ge 634 ]
-	# Every call there is then gets its limit, its count and its way out; `make check-newest` runs all the rest.
+	# Whatever the tests are made of is built with it, and every call there is then gets its limit, its
+	# count and its way out; `make check-newest` runs all the rest.
 	# The command knows no header of NVIDIA's.
 	cp "$B/cuward" build
-	built build/sim/truth build/model/hooked build/model/faults \
-		build/apps/{families,graphs,handles,host,lookups,lookups_linked,play,quota,threads,two_drivers,versions} \
-		WITH_LTTNG=0 CFLAGS=-O0 CUDA_HOME="$headers" >words
+	built programs WITH_LTTNG=0 CFLAGS=-O0 CUDA_HOME="$headers" >words
+	for program in apps unit model bench; do
+		grep -q "build/$program/" words
+	done
+	# Those that a test compiles by itself.
+	while read -r source; do
+		$CC -std=gnu11 -fsyntax-only -D_GNU_SOURCE -D__CUDA_API_VERSION_INTERNAL -isystem "$headers/include" \
+			-Iinclude -Itests/sim "$source"
+	done < <(echo tests/apps/sim_*.c | tr " " "\n"; grep -l "#include <cuda" tests/apps/plugins/*.c)
 	(
 		export CUDA_HOME=$headers TOP=$PWD B=$PWD/build
 		unset "${!BATS_@}"
