@@ -25,7 +25,7 @@ teardown() { box_teardown; common_teardown; }
 		# request each was under way, if any.
 		sort held >truths
 		jq -r '.processes[] | select(.state == "alive") | "\(.pid) \(.devices[0].used_bytes // 0)"' held.json | sort >said
-		join -a 1 truths said | awk '{ if ($3 < $2 || $3 > $2 + 2097152) wrong++; same += $3 == $2 }
+		join -a 1 truths said | awk '{ if ($3 < $2 || $3 > $2 + 2097152) { wrong++; print "truth", $2, "said", $3, "of", $1 }; same += $3 == $2 }
 			END { print NR, "processes, ps says the same of", same; exit wrong || same < NR / 2 || NR < 30 }'
 		# Without a hand on any file: all is there for whoever comes, and the sums are 0.
 		for uid in 4101 4102 4103; do preloaded $uid init device 0 alloc $each refused 1 freeall; done

@@ -11,9 +11,19 @@ setup() {
 	box_setup
 	[ "$(id -u)" = 0 ] || skip "needs root"
 	unshare -m true 2>/dev/null || skip "no mount namespaces here"
-	[ -d /etc/cuward ] || { mkdir /etc/cuward; made=1; }
 	cat >in_policy <<-'X'
-		# in_policy FOLDER COMMAND...: with a copy of the folder as /etc/cuward.
+		# in_policy FOLDER COMMAND...: with a copy of the folder as /etc/cuward. Others on this machine see nothing
+		# of that, not even an empty folder.
+		[ -d /etc/cuward ] || (
+			mkdir -p "$1/../view"
+			mount -t tmpfs -o mode=755 tmpfs "$1/../view"
+			mkdir "$1/../view/cuward"
+			cd /etc
+			for file in passwd group nsswitch.conf ld.so.cache localtime alternatives; do
+				[ ! -e $file ] || cp -a $file "$1/../view"
+			done
+			mount --bind "$1/../view" /etc
+		)
 		mount -t tmpfs -o mode=755 tmpfs /etc/cuward
 		cp -r "$1"/. /etc/cuward
 		chmod -R u=rwX,go=rX /etc/cuward
@@ -28,7 +38,6 @@ setup() {
 teardown() {
 	box_teardown
 	common_teardown
-	[ -z "${made-}" ] || rmdir /etc/cuward
 }
 
 policed() {

@@ -284,7 +284,9 @@ children_count() {
 	habit cancel
 }
 
+# Where the administrator's limits cannot be read, nobody starts.
 @test "a sandbox that forbids files" {
+	[ ! -e /etc/cuward ] || skip "limits are set on this machine"
 	unset CUWARD_SIM_TRUTH
 	habit sandbox
 	CUWARD_MEMORY=3M LD_PRELOAD=$shim "$apps/manners" sandbox >said

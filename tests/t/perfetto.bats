@@ -32,11 +32,11 @@ lines() { jq -sc "$@" "$tmp/lines"; }
 }
 
 @test "by Perfetto's own messages: calls, kernels, memory and refusals are those of the tables" {
-	[ -d "$B/perfetto" ] || skip "no package perfetto in $B"
+	[ -d "$TOP/build/perfetto" ] || skip "no package perfetto"
 	agrees() {
 		"$B/cuward" timeline --perfetto "$tmp/trace.pftrace" "$1" || [ $? = 1 ]
 		"$B/cuward" stats --json "$1" >"$tmp/stats.json" || [ $? = 1 ]
-		run -0 python3 "$TOP/tests/perfetto_schema.py" "$B/perfetto" "$tmp/trace.pftrace" "$tmp/stats.json"
+		run -0 python3 "$TOP/tests/perfetto_schema.py" "$TOP/build/perfetto" "$tmp/trace.pftrace" "$tmp/stats.json"
 		echo "$output"
 	}
 	for name in gpu two streams late lossy; do
@@ -50,7 +50,7 @@ lines() { jq -sc "$@" "$tmp/lines"; }
 		'[2,["GPU 0 limit","GPU 0 memory","GPU 1 limit","GPU 1 memory"],true,true]' ]
 	# It can fail: one call more in the table, one byte another in the file.
 	jq '.calls[0].count += 1' "$tmp/stats.json" >"$tmp/more.json"
-	run -1 python3 "$TOP/tests/perfetto_schema.py" "$B/perfetto" "$tmp/trace.pftrace" "$tmp/more.json"
+	run -1 python3 "$TOP/tests/perfetto_schema.py" "$TOP/build/perfetto" "$tmp/trace.pftrace" "$tmp/more.json"
 }
 
 @test "three threads, equal times, no duration: nothing is lost, counters belong to the process" {
