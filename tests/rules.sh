@@ -72,6 +72,10 @@ rule "the shim needs libc only" \
 rule "no static TLS, no undefined driver names" \
 	sh -c "readelf -d '$B/libcuward.so' '$B/libcuward-lttng.so' 2>/dev/null | grep STATIC_TLS
 	nm -D -u '$B/libcuward.so' | grep -E ' cu[A-Z]'"
+# errexit does not look at `! command`, unless it is the last one of its function.
+rule "no check in the tests that cannot fail" \
+	sh -c "awk 'FNR == 1 { before = \"\" } before ~ /^[ \t]+! / && before !~ /\\|\\|/ && !/^[ \t]*(}|X\$|END\$)/ {
+		print FILENAME \":\" FNR - 1 \":\" before } { before = \$0 }' tests/*/*.bats tests/*/*.bash"
 rule "no path of a build machine in tracked files" \
 	git grep -nIE '/work/|/root/' -- ':!tests/rules.sh'
 echo "1..$number"

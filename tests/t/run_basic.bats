@@ -270,11 +270,12 @@ program() { # NAME: a C program from stdin
 	grep -qx "CUWARD_LOG=info" env
 	grep -qx "CUWARD_DIR=$CUWARD_DIR" env
 	grep -qxE "CUWARD_JOB=[a-z0-9]{8}" env
-	! grep -q "CUWARD_LEAK\|CUWARD_REPORT" env
+	grep -qx "CUWARD_LEAK=exit" env
+	[ "$(grep -c "^CUWARD_REPORT" env)" -eq 0 ]
 	[ "$(jq -r .run.command_status r.json)" = 0 ]
-	unset CUWARD_REPORT
-	cuward run -q env >env
-	! grep -q "CUWARD_MEMORY\|CUWARD_STACK\|CUWARD_LOG\|CUDA_VISIBLE" env
+	unset CUWARD_REPORT CUWARD_LEAK
+	cuward run env >env 2>/dev/null
+	[ "$(grep -c "CUWARD_MEMORY\|CUWARD_STACK\|CUWARD_LOG\|CUDA_VISIBLE" env)" -eq 0 ]
 	[[ $(CUWARD_JOB=outer cuward run -q printenv CUWARD_JOB) == outer/???????? ]]
 	[ "$(CUWARD_LABEL=x=1 cuward run -q --label y=2 printenv CUWARD_LABEL)" = x=1,y=2 ]
 }
