@@ -83,6 +83,8 @@ programs: $(apps) $(units) $(model_programs) $(B)/model/hooked $(B)/sim/truth $(
 	$(B)/model/told/libcuward-lttng.so \
 	$(B)/bench/bench $(B)/bench/steps $(B)/bench/starts
 test-programs: all programs
+# What runs under sanitizers.
+sanitized: lib sim $(units) $(sim_drivers) $(model_programs) $(B)/model/hooked $(B)/apps/train $(B)/apps/threads
 
 # Set-up comes first and alone; then every core, unless make was told how many.
 all_cores = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -143,4 +145,4 @@ demo: ## a small training program with a planted leak, under cuward
 	@$(MAKE) --no-print-directory all $(B)/apps/train
 	@B=$(abspath $(B)) tests/demo.sh
 
-.PHONY: programs test-programs bench-record
+.PHONY: programs sanitized test-programs bench-record

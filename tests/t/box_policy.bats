@@ -241,7 +241,7 @@ conf=/etc/cuward/cuward.conf
 		grep -Eqx "process  4.00 MiB  $conf +GPU-51000000-0000-4000-8000-000000000001  yes" plan
 		grep -Eqx 'job      30.0 MiB  command line +GPU-51000000-0000-4000-8000-000000000001  yes' plan
 		grep -Eqx "group    50.0 MiB  $conf +GPU-51000000-0000-4000-8000-000000000001  yes" plan
-		! grep -q 00000000000$ plan
+		[ "$(grep -c '00000000000$' plan)" -eq 0 ]
 		# What is ignored, and what cannot be understood, is told; run says the first, the guest the second.
 		chown 4101 $conf
 		as 4101 cuward limit get 2>err

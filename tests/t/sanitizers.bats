@@ -5,7 +5,7 @@
 setup_file() {
 	cd "$TOP"
 	for san in address undefined thread; do
-		make -j2 SAN=$san test-programs >"$BATS_FILE_TMPDIR/$san.log" 2>&1 || {
+		make -j2 SAN=$san sanitized >"$BATS_FILE_TMPDIR/$san.log" 2>&1 || {
 			tail -30 "$BATS_FILE_TMPDIR/$san.log"
 			return 1
 		}

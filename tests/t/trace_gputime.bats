@@ -252,7 +252,7 @@ all_timed() {
 	as_daemon mkdir -p "$LTTNG_HOME/guest/state"
 	install -m 755 "$B/apps/forms" "$B/libcuward.so" "$B/libcuward-lttng.so" "$B/sim/libcuda.so.1" "$LTTNG_HOME/guest"
 	as_daemon env LD_PRELOAD="$LTTNG_HOME/guest/libcuward.so" LD_LIBRARY_PATH="$LTTNG_HOME/guest" CUWARD_TRACE=1 \
-		CUWARD_GPU_TIME=1 CUWARD_DIR="$LTTNG_HOME/guest/state" CUWARD_SIM_DEVICES=2 CUWARD_SIM_KERNEL_NS=1000000 \
+		LTTNG_UST_REGISTER_TIMEOUT=10000 CUWARD_GPU_TIME=1 CUWARD_DIR="$LTTNG_HOME/guest/state" CUWARD_SIM_DEVICES=2 CUWARD_SIM_KERNEL_NS=1000000 \
 		CUWARD_SIM_COPY_GBPS=0.016384 "$LTTNG_HOME/guest/forms" 1000000 1000000 >said
 	daemon_stop_recording
 	scheduled "$LTTNG_HOME/trace" <said

@@ -28,8 +28,9 @@ guest() {
 	mkdir -p "$dir/state"
 	install -m 755 "${program:=$BATS_FILE_TMPDIR/play}" "$B/libcuward.so" "$B/libcuward-lttng.so" "$B/sim/libcuda.so.1" "$dir"
 	[ "$(id -u)" != 0 ] || chown -R 65534 "$dir"
+	# A machine that is busy answers late, and the first events would be missing.
 	as_daemon env LD_PRELOAD="$dir/libcuward.so" LD_LIBRARY_PATH="$dir" CUWARD_TRACE=1 CUWARD_DIR="$dir/state" \
-		"$dir/${program##*/}" "$@"
+		LTTNG_UST_REGISTER_TIMEOUT=10000 "$dir/${program##*/}" "$@"
 }
 
 @test "the preload alone, no contexts: pid and start are there, no end is no error" {
