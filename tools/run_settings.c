@@ -115,48 +115,46 @@ static int check_job_memory(struct run *run, enum run_setting setting)
 
 /* ---- words ---- */
 
-/* Is text one of the words, or is it one that a later version knows? */
+/* Is text one of the words? What else it may be was looked at, and is only told. */
 static int check_word(struct run *run, enum run_setting setting, const char *const *known,
-	const char *const *later)
+	const char *other)
 {
 	const char *text = run->values[setting].text;
-	size_t length = strcspn(text, "=");
 	char problem[256];
+	size_t used;
 
-	for (; *known; known++)
-		if (strcmp(*known, text) == 0)
+	for (const char *const *word = known; *word; word++)
+		if (strcmp(*word, text) == 0)
 			return 0;
-	for (; *later; later++)
-		if (strlen(*later) == length && strncmp(*later, text, length) == 0)
-			break;
-	snprintf(problem, sizeof(problem), *later ? "'%.64s' is not supported by this version" :
-		"'%.64s' is not one of its values", text);
+	used = (size_t)snprintf(problem, sizeof(problem), "'%.64s' is not one of its values:", text);
+	for (; *known; known++)
+		used += (size_t)snprintf(problem + used, sizeof(problem) - used, " %s%s", *known,
+			known[1] || other ? "," : "");
+	snprintf(problem + used, sizeof(problem) - used, "%s%s", other ? " " : "", other ? other : "");
 	return refuse(run, setting, problem);
 }
 
 static int check_on_limit(struct run *run, enum run_setting setting)
 {
 	static const char *const known[] = { "deny", "wait", "pause", "kill", NULL };
-	static const char *const later[] = { NULL };
 	const char *text = run->values[setting].text;
 	uint64_t ns;
 
 	if (strncmp(text, "wait=", 5) == 0 && policy_duration(text + 5, &ns))
 		return 0;
-	return check_word(run, setting, known, later);
+	return check_word(run, setting, known, "wait=T (90s, 10m, 2h)");
 }
 
 static int check_overhead(struct run *run, enum run_setting setting)
 {
 	static const char *const known[] = { "show", "charge", NULL };
-	static const char *const later[] = { NULL };
 	struct limit limit;
 	char why[256];
 
 	if (limit_parse(&limit, run->values[setting].text, why, sizeof(why)) &&
 	    limit.all.unit == LIMIT_BYTES)
 		return 0;
-	return check_word(run, setting, known, later);
+	return check_word(run, setting, known, "a size");
 }
 
 static int check_gpu_time(struct run *run, enum run_setting setting)
@@ -174,9 +172,8 @@ static int check_gpu_time(struct run *run, enum run_setting setting)
 static int check_leak(struct run *run, enum run_setting setting)
 {
 	static const char *const known[] = { "exit", "growth", "marks", "off", NULL };
-	static const char *const later[] = { NULL };
 
-	return check_word(run, setting, known, later);
+	return check_word(run, setting, known, NULL);
 }
 
 static int check_suppressions(struct run *run, enum run_setting setting)
@@ -193,18 +190,16 @@ static int check_suppressions(struct run *run, enum run_setting setting)
 static int check_stack(struct run *run, enum run_setting setting)
 {
 	static const char *const known[] = { "none", "addr", "native", "python", "full", NULL };
-	static const char *const later[] = { NULL };
 
-	return check_word(run, setting, known, later);
+	return check_word(run, setting, known, NULL);
 }
 
 static int check_log(struct run *run, enum run_setting setting)
 {
 	static const char *const known[] = { "off", "error", "warn", "info", "debug", NULL };
-	static const char *const later[] = { NULL };
 
 	run->quiet = strcmp(run->values[setting].text, "off") == 0;
-	return check_word(run, setting, known, later);
+	return check_word(run, setting, known, NULL);
 }
 
 /* What the driver would understand: it ignores anything else and all behind it, without a word. */

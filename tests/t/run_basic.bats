@@ -234,10 +234,11 @@ program() { # NAME: a C program from stdin
 	bad "a limit of 0 bytes" --memory=0
 	bad "'-1': a limit is not negative" --job-memory=-1
 	bad "this GPU is named twice" -m 0=1G,0=2G
-	bad "--on-limit: 'ask' is not one of its values" --on-limit ask
+	bad "--on-limit: 'ask' is not one of its values: deny, wait, pause, kill, wait=T (90s, 10m, 2h)" --on-limit ask
 	bad "'wait=soon' is not one of its values" --on-limit wait=soon
 	bad "'refuse' is not one of its values" --on-limit refuse
-	bad "'slowly' is not one of its values" --leak slowly
+	bad "'much' is not one of its values: show, charge, a size" --overhead much
+	bad "'slowly' is not one of its values: exit, growth, marks, off" --leak slowly
 	bad "'deep' is not one of its values" --stack deep
 	bad "'hang' is neither leak" --fail-on leak,hang
 	bad "'leek' is neither" --fail-on leek
