@@ -23,8 +23,8 @@ teardown() { box_teardown; common_teardown; }
 		timeout $((seconds + 100)) chaos $seconds 40 "$public/bin/libcuward.so" "$public" $all $each $job 4101 4102 4103
 		# What ps said while all stood still: nobody had more than that by the driver's truth, and at most one
 		# request each was under way, if any.
-		sort held >truths
-		jq -r '.processes[] | select(.state == "alive") | "\(.pid) \(.devices[0].used_bytes // 0)"' held.json | sort >said
+		sort -k 1,1 held >truths
+		jq -r '.processes[] | select(.state == "alive") | "\(.pid) \(.devices[0].used_bytes // 0)"' held.json | sort -k 1,1 >said
 		join -a 1 truths said | awk '{ if ($3 < $2 || $3 > $2 + 2097152) { wrong++; print "truth", $2, "said", $3, "of", $1 }; same += $3 == $2 }
 			END { print NR, "processes, ps says the same of", same; exit wrong || same < NR / 2 || NR < 30 }'
 		# Without a hand on any file: all is there for whoever comes, and the sums are 0.

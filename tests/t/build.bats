@@ -17,7 +17,7 @@ setup() {
 # built ARG...: what make has to do for it, in its words.
 built() {
 	timeout 600 make -s -j2 CC="$CC" "$@" >log 2>&1 || {
-		tail -n 20 log
+		tail -n 20 log >&2
 		return 1
 	}
 	sed -n 's/^  //p' log
