@@ -17,6 +17,7 @@
 #include "growth.h"
 #include "gputime.h"
 #include "group.h"
+#include "identity.h"
 #include "limit.h"
 #include "bounds.h"
 #include "lease.h"
@@ -140,7 +141,7 @@ static void open_ledger(void)
 	char argv[sizeof(guest.header->argv)] = "";
 	char why[256] = "";
 
-	share_identify(&who);
+	identity_read(&who);
 	who.start_realtime_ns = guest_realtime_ns();
 	copy_command(&who, argv, sizeof(argv));
 	snprintf(who.job, sizeof(who.job), "%s", settings_get(SETTING_job));

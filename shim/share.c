@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "admin_dir.h"
+#include "identity.h"
 #include "job.h"
 #include "kernel.h"
 #include "log.h"
@@ -31,6 +32,7 @@
 
 #define SLOTS_BYTES (sizeof(struct slots_header) + SLOT_COUNT * sizeof(struct slot))
 #define PAGE 4096ull
+#define OWNERS_ASKED 16u
 
 static struct {
 	struct slots_header *header;
@@ -150,56 +152,6 @@ int share_allocate(int fd, uint64_t offset, uint64_t bytes)
 	error = allocate(fd, offset, bytes);
 	log_release_signals(&held);
 	return error;
-}
-
-/* ---- who we are ---- */
-
-static unsigned long long stat_field(const char *text, int field)
-{
-	/* The command in field 2 may hold anything: count from its last parenthesis. */
-	const char *at = strrchr(text, ')');
-
-	for (int i = 2; at && i < field; i++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
-}
-
-static bool read_small_file(const char *path, char *text, size_t bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t count = fd < 0 ? -1 : read(fd, text, bytes - 1);
-
-	if (fd >= 0)
-		close(fd);
-	text[count > 0 ? count : 0] = '\0';
-	return count > 0;
-}
-
-bool share_identify(struct process_identity *who)
-{
-	char text[1024];
-	struct stat ns;
-
-	who->pid = getpid();
-	who->ppid = getppid();
-	who->uid = getuid();
-	if (stat("/proc/self/ns/pid", &ns) == 0)
-		who->pid_ns = ns.st_ino;
-	if (!read_small_file("/proc/self/stat", text, sizeof(text)))
-		return false;
-	who->start_ticks = stat_field(text, 22);
-	who->stack_start = stat_field(text, 28);
-	return true;
-}
-
-static uint64_t boot_number(void)
-{
-	char text[64];
-	uint64_t boot = 0;
-
-	if (read_small_file("/proc/sys/kernel/random/boot_id", text, sizeof(text)))
-		boot = strtoull(text, NULL, 16) << 16 | (strtoull(text + 9, NULL, 16) & 0xffff);
-	return boot;
 }
 
 /* ---- the folder ---- */
@@ -336,7 +288,7 @@ static bool header_is_ours(const struct slots_header *header, uint64_t boot)
 static bool is_of_another_version(const struct slots_header *header)
 {
 	return header->magic == SLOTS_MAGIC && header->version != CUWARD_LAYOUT_VERSION &&
-		header->boot == boot_number();
+		header->boot == identity_boot();
 }
 
 /*
@@ -345,7 +297,7 @@ static bool is_of_another_version(const struct slots_header *header)
  */
 static bool prepare_header(struct slots_header *header)
 {
-	uint64_t boot = boot_number();
+	uint64_t boot = identity_boot();
 
 	if (header_is_ours(header, boot))
 		return true;
@@ -389,29 +341,75 @@ static void remove_ledger_of(const struct process_identity *who)
 	close(folder);
 }
 
-/* With the header locked: a free slot, one whose owner died, or a fresh one. */
+static bool lock_slot(int fd, uint32_t number)
+{
+	return lock_range(fd, slot_offset(number), sizeof(struct slot), true);
+}
+
+static void unlock_slot(int fd, uint32_t number)
+{
+	lock_range(fd, slot_offset(number), sizeof(struct slot), false);
+}
+
+static int find_free(int fd, uint32_t used)
+{
+	for (uint32_t i = 0; i < used; i++)
+		if (share.slots[i].state == SLOT_FREE && lock_slot(fd, i))
+			return i;
+	return -1;
+}
+
+/* Nothing of it counts in any sum that is made from now on. */
+static void free_slot(struct slot *slot)
+{
+	memset(slot->words, 0, sizeof(slot->words));
+	memset(slot->overhead, 0, sizeof(slot->overhead));
+	slot->waiting_since_ns = 0;
+	__atomic_store_n(&slot->state, SLOT_FREE, __ATOMIC_RELEASE);
+}
+
+/* So many slots, from where the last one stopped: those whose owners died are free. */
+static void free_dead(int fd, uint32_t used, uint32_t count)
+{
+	for (; count > 0; count--) {
+		uint32_t number = share.header->next_asked % used;
+
+		share.header->next_asked = number + 1;
+		if (share.slots[number].state == SLOT_FREE || !lock_slot(fd, number))
+			continue;
+		remove_ledger_of(&share.slots[number].who);
+		free_slot(&share.slots[number]);
+		unlock_slot(fd, number);
+	}
+}
+
+/* Beyond the last one there may be owners too, where somebody emptied the file. */
+static int find_fresh(int fd, uint32_t used)
+{
+	while (used < SLOT_COUNT && !lock_slot(fd, used))
+		used++;
+	if (used == SLOT_COUNT || share_allocate(fd, 0, slot_offset(used + 1)) != 0) {
+		unlock_slot(fd, used);
+		return -1;
+	}
+	share.header->slots_used = used + 1;
+	return used;
+}
+
+/*
+ * With the header locked. Whether an owner lives is a system call, which takes the longer the more of
+ * them there are: each start asks after a few, in turn, so that few slots of the dead are left over.
+ */
 static int find_slot(int fd)
 {
 	uint32_t used = share.header->slots_used;
+	int slot;
 
-	for (int dead = 0; dead < 2; dead++) {
-		for (uint32_t i = 0; i < used; i++) {
-			if ((share.slots[i].state != SLOT_FREE) != dead)
-				continue;
-			if (!lock_range(fd, slot_offset(i), sizeof(struct slot), true))
-				continue;
-			if (dead)
-				remove_ledger_of(&share.slots[i].who);
-			return i;
-		}
-	}
-	/* Beyond the last one there may be owners too, where somebody emptied the file. */
-	while (used < SLOT_COUNT && !lock_range(fd, slot_offset(used), sizeof(struct slot), true))
-		used++;
-	if (used == SLOT_COUNT || share_allocate(fd, 0, slot_offset(used + 1)) != 0)
-		return -1;
-	share.header->slots_used = used + 1;
-	return used;
+	free_dead(fd, used, used < OWNERS_ASKED ? used : OWNERS_ASKED);
+	if ((slot = find_free(fd, used)) >= 0 || (slot = find_fresh(fd, used)) >= 0)
+		return slot;
+	free_dead(fd, used, used);
+	return find_free(fd, used);
 }
 
 void share_slot_changed(void)

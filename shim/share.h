@@ -13,9 +13,6 @@
 
 #include "cuward/ledger.h"
 
-/* What /proc/self/stat says of this image. False: unreadable, fields are 0. */
-bool share_identify(struct process_identity *who);
-
 /*
  * Open the folder of shared state (CUWARD_DIR, else $XDG_RUNTIME_DIR/cuward, else
  * /dev/shm/cuward-UID), made 0700 if missing. Returns a descriptor, or -errno with a sentence.

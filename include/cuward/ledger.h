@@ -100,7 +100,8 @@ struct slots_header {
 	struct slots_device devices[SLOT_DEVICES];
 	uint32_t taken; /* slots taken so far: whoever kept a list of members must make it anew */
 	uint32_t waiting; /* not 0 while somebody waits for memory; may be so for nobody */
-	uint8_t reserved[4096 - 48 - SLOT_DEVICES * 32];
+	uint32_t next_asked; /* slot of the owner that the next start asks after: does he live? */
+	uint8_t reserved[4096 - 52 - SLOT_DEVICES * 32];
 };
 
 enum slot_state {

@@ -1,4 +1,4 @@
-/* links: shim/refs.c shim/ledger.c shim/index.c shim/share.c shim/job.c shim/kernel.c */
+/* links: shim/refs.c shim/ledger.c shim/index.c shim/share.c shim/identity.c shim/job.c shim/kernel.c */
 /*
  * test_refs.c - records that are claimed, put back, counted and swept in the order of several threads.
  */
