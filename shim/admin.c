@@ -302,28 +302,34 @@ static bool read_priority_max(struct reading *reading, const char *key, const ch
 
 static bool read_warn(struct reading *reading, const char *key, const char *value)
 {
+	unsigned *warn = reading->admin->warn;
+	uint64_t concerned[SLOT_DEVICES];
 	char *end;
 	unsigned long number = strtoul(value, &end, 10);
 
-	if (!is_of_users(reading, key))
-		return false;
 	if (value[0] < '0' || value[0] > '9' || strcmp(end, "%") != 0 || number < 1 || number > 100)
 		return wrong(reading, "%s: \"%.80s\" is not between 1%% and 100%%", key, value);
-	if (reading->applies && (!reading->admin->warn || number < reading->admin->warn))
-		reading->admin->warn = (unsigned)number;
+	/* As a limit would: of all, or of those that the section names. */
+	if (!resolve(reading, key, "1", concerned))
+		return false;
+	for (unsigned i = 0; i < reading->count && reading->applies; i++)
+		if (concerned[i] != BYTES_NONE && (!warn[i] || number < warn[i]))
+			warn[i] = (unsigned)number;
 	return true;
 }
 
 static bool read_idle(struct reading *reading, const char *key, const char *value)
 {
-	uint64_t ns;
+	uint64_t *idle_ns = reading->admin->idle_ns;
+	uint64_t ns, concerned[SLOT_DEVICES];
 
-	if (!is_of_users(reading, key))
-		return false;
 	if (!policy_duration(value, &ns) || !ns)
 		return wrong(reading, "%s: \"%.80s\" is no time, as in 90s, 10m, 2h", key, value);
-	if (reading->applies && (!reading->admin->idle_ns || ns < reading->admin->idle_ns))
-		reading->admin->idle_ns = ns;
+	if (!resolve(reading, key, "1", concerned))
+		return false;
+	for (unsigned i = 0; i < reading->count && reading->applies; i++)
+		if (concerned[i] != BYTES_NONE && (!idle_ns[i] || ns < idle_ns[i]))
+			idle_ns[i] = ns;
 	return true;
 }
 

@@ -4,7 +4,7 @@
  *	cuward.conf, conf.d/NAME.conf
  *	[default], [user NAME], [group NAME], [gpu UUID]
  *	process_max, job_max, user_max, group_max, reserve = SIZE, N%, none
- *	priority_max = N, warn = N%, idle = T
+ *	priority_max = N (not of a GPU), warn = N%, idle = T
  *
  * Of all lines that concern a user and a GPU the lowest wins; of reserves the largest. A file that
  * root does not own alone is ignored, and that is told; one that cannot be understood lets nobody
@@ -54,8 +54,8 @@ struct admin {
 	unsigned reserve_count;
 	uint8_t uuids[SLOT_DEVICES][16]; /* of the devices asked about */
 	int priority_max;  /* PRIORITY_MAX where nothing is said */
-	unsigned warn;     /* per cent of a limit, 0 nothing is said */
-	uint64_t idle_ns;  /* 0 nothing is said */
+	unsigned warn[SLOT_DEVICES];    /* per cent of a limit there, 0 nothing is said */
+	uint64_t idle_ns[SLOT_DEVICES]; /* of who holds something there, 0 nothing is said */
 	char warning[256]; /* what was ignored, empty if nothing was */
 };
 

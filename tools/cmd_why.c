@@ -14,6 +14,7 @@
 #include "cuward.h"
 #include "format.h"
 #include "gpus.h"
+#include "need.h"
 #include "policy.h"
 #include "ps.h"
 #include "queue.h"
@@ -255,16 +256,22 @@ static void look_for_index(struct order *order, struct box *box)
 }
 
 /* Where the options say nothing the administrator may. */
-static void set_thresholds(struct why_watch *watch, const struct order *order)
+static void set_thresholds(struct why_watch *watch, const struct box *box, const struct order *order)
 {
 	static struct admin admin;
 	char why[300];
-	bool told = admin_read(&admin, NULL, 0, getuid(), why, sizeof(why));
 
-	watch->idle_ns = order->idle_ns ? order->idle_ns :
-		told && admin.idle_ns ? admin.idle_ns : 60000000000;
 	watch->stuck_ns = order->stuck_ns;
-	watch->near_percent = told && admin.warn ? admin.warn : 90;
+	watch->on = need_zeroed(box->gpu_count, sizeof(*watch->on));
+	for (size_t i = 0; i < box->gpu_count; i++) {
+		struct limit_device device = { .total_bytes = box->gpus[i].total_bytes };
+
+		memcpy(device.uuid, box->gpus[i].uuid, sizeof(device.uuid));
+		admin_read(&admin, &device, 1, getuid(), why, sizeof(why));
+		watch->on[i].near_percent = admin.warn[0] ? admin.warn[0] : 90;
+		watch->on[i].idle_ns = order->idle_ns ? order->idle_ns :
+			admin.idle_ns[0] ? admin.idle_ns[0] : 60000000000;
+	}
 }
 
 int cmd_why(int argc, char **argv)
@@ -299,10 +306,11 @@ int cmd_why(int argc, char **argv)
 		box_close(&box);
 		return EXIT_FOUND;
 	}
-	set_thresholds(&watch, &order);
+	set_thresholds(&watch, &box, &order);
 	why_look(&watch, &box, order.look_ns);
 	(order.json ? answer_json : answer_text)(&order, &watch, &answer);
 	why_look_done(&watch);
+	free(watch.on);
 	box_close(&box);
 	return answer.fault ? EXIT_FOUND : EXIT_FINE;
 }

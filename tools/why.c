@@ -61,6 +61,20 @@ static uint64_t held(const struct telling *t)
 	return t->of->used[t->watch->samples - 1];
 }
 
+/* Where it holds something; the shortest counts. */
+static uint64_t idle_ns(const struct telling *t)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (size_t i = 0; i < t->process->hold_count; i++) {
+		uint64_t ns = t->watch->on[t->process->holds[i].gpu].idle_ns;
+
+		if (t->process->holds[i].used_bytes && ns < least)
+			least = ns;
+	}
+	return least;
+}
+
 static void tell_activity(const struct telling *t)
 {
 	const struct box_process *process = t->process;
@@ -93,7 +107,7 @@ static void tell_activity(const struct telling *t)
 			format_ns(process->in_call_ns));
 	else if (!process->peeked)
 		say(t, WHY_UNSEEN, "its last allocation or wait was %s ago", format_ns(quiet));
-	else if (held(t) && quiet >= t->watch->idle_ns)
+	else if (held(t) && quiet >= idle_ns(t))
 		say(t, WHY_IDLE, "it holds %s, made no CUDA call in %s, and its last allocation or "
 			"wait was %s ago", format_bytes(held(t)), format_ns(t->watch->ns), format_ns(quiet));
 	else
@@ -151,7 +165,7 @@ static void tell_shares(char *text, size_t bytes, const struct why_limit *limit)
 static void tell_limit(const struct telling *t, const struct why_limit *limit)
 {
 	const struct box *box = t->watch->box;
-	unsigned percent = t->watch->near_percent;
+	unsigned percent = t->watch->on[limit->gpu].near_percent;
 	char shares[200] = "", from[180] = "", text[500];
 	uint64_t near = limit->limit_bytes / 100 * percent + limit->limit_bytes % 100 * percent / 100;
 

@@ -43,13 +43,19 @@ struct why_watched {
 	bool gone;
 };
 
+/* From when on it is idle or near, on one GPU. */
+struct why_threshold {
+	uint64_t idle_ns;
+	unsigned near_percent; /* of a limit */
+};
+
 struct why_watch {
 	struct box *box;
 	struct why_watched *of; /* one a process of the box */
 	unsigned samples;
 	uint64_t ns; /* how long */
-	uint64_t idle_ns, stuck_ns; /* from when on it is */
-	unsigned near_percent;      /* of a limit: from there on it is near */
+	uint64_t stuck_ns; /* from when on it is */
+	struct why_threshold *on; /* one a GPU of the box */
 };
 
 /* Look for so long, at box->processes as they are now. */

@@ -160,7 +160,8 @@ conf=/etc/cuward/cuward.conf
 		[default]\nwarn = 90\n|2|warn: "90" is not between 1% and 100%
 		[default]\nwarn = 101%%\n|2|warn: "101%" is not between
 		[default]\nidle = soon\n|2|idle: "soon" is no time
-		[gpu GPU-51]\nidle = 1m\n|2|idle is of users
+		[gpu 0]\nidle = 1m\n|2|a GPU is named by its UUID here
+		[gpu 0]\nwarn = 80%%\n|2|a GPU is named by its UUID here
 		[user nobody-of-that-name]\nreserve = 1G\n|2|a reserve for somebody who is not in /etc/passwd
 		[default]\nreserve = 1X\n|2|reserve: 
 	X
@@ -377,7 +378,7 @@ conf=/etc/cuward/cuward.conf
 	X
 }
 
-@test "warn and idle in the sections of users and groups; not those of others" {
+@test "warn and idle in the sections of users, groups and GPUs; not those of others" {
 	common_setup || return 0
 	common <<-'X'
 		export CUWARD_MEMORY=10M
@@ -391,6 +392,8 @@ conf=/etc/cuward/cuward.conf
 		done <<-'Y'
 			user:4101 ["idle-holding","near-limit"]
 			group:4200 ["idle-holding","near-limit"]
+			gpu:GPU-51000000 ["idle-holding","near-limit"]
+			gpu:GPU-99 ["quiet"]
 			user:4109 ["quiet"]
 			group:4209 ["quiet"]
 		Y
