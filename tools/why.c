@@ -83,12 +83,15 @@ static void tell_activity(const struct telling *t)
 	const char *in_call = call_name(process->in_call - 1);
 	bool waits = process->in_call && !ledger_peek_works(process->in_call - 1);
 
-	if (process->sync_ns >= t->watch->stuck_ns)
+	if (process->sync_ns >= t->watch->stuck_ns && !process->stopped)
 		say(t, WHY_STUCK, "a thread has been in %s for %s%s%s and made no other call; a kernel that "
 			"never ends looks the same as one that runs this long", call_name(process->peek.sync_call),
 			format_ns(process->sync_ns), process->peek.kernel[0] ? ", last kernel " : "", kernel);
 	else if (t->of->now.waiting_since_ns)
 		say(t, WHY_WAITING, "it waits for %s", format_bytes(t->of->now.waiting_bytes));
+	else if (process->stopped) /* whatever it was in */
+		say(t, WHY_QUIET, "no CUDA call in %s; its last allocation or wait was %s ago",
+			format_ns(t->watch->ns), format_ns(quiet));
 	else if (waits && process->in_call_ns >= t->watch->stuck_ns)
 		say(t, WHY_STUCK, "a thread has been in %s for at least %s and made no other call; since "
 			"when is not known", in_call, format_ns(process->in_call_ns));

@@ -137,7 +137,15 @@ evidence() {
 	eventually stopped
 	evidence stopped "^its state is T; .cuward resume $pid. lets it go on\$"
 	kill -CONT $pid
-	why 0 --for 1s
+	# In the middle of a call it is as well: nobody knows what becomes of that.
+	CUWARD_MEMORY=4M CUWARD_ON_LIMIT=pause LD_PRELOAD=$shim "$play" init device 0 alloc 3M alloc 2M >/dev/null 3>&- &
+	started+=($!)
+	paused=$!
+	is_paused() { grep -q '^State:.T' /proc/$paused/status; }
+	eventually is_paused
+	why 1 --for 0.2s --stuck 0.1s
+	verdicts '["quiet","stopped"]' $paused
+	why 0 --for 1s $pid
 	verdicts '["busy"]'
 }
 
