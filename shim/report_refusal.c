@@ -32,6 +32,22 @@ static bool is_policy(const struct ledger_denial *denial)
 	return denial->source[0] == '/';
 }
 
+/* Nobody else has any of it, so nobody is to be waited for. */
+static bool has_all(const struct process_identity *who, const struct ledger_denial *denial)
+{
+	const struct ledger_holder *most = &denial->holders[0];
+
+	return most->bytes && most->bytes == denial->used_bytes && most->pid == who->pid &&
+		most->uid == who->uid;
+}
+
+static const char *what_helps(const struct process_identity *who, const struct ledger_denial *denial)
+{
+	if (denial->bytes > denial->limit_bytes)
+		return "ask for less: so much never fits";
+	return free_by[has_all(who, denial) ? SCOPE_PROCESS : denial->scope];
+}
+
 void report_refusal_advice(struct report_out *out, const struct ledger_view *view,
 	const struct ledger_denial *denial)
 {
@@ -39,7 +55,7 @@ void report_refusal_advice(struct report_out *out, const struct ledger_view *vie
 
 	if (denial->scope >= SCOPE_COUNT)
 		return;
-	text_put(out, free_by[denial->scope]);
+	text_put(out, what_helps(who, denial));
 	if (is_policy(denial)) {
 		text_put(out, "; the administrator sets this limit");
 	} else if (denial->scope == SCOPE_PROCESS && denial->device < view->header->device_count) {

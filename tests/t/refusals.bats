@@ -32,8 +32,8 @@ teardown() { box_teardown; }
 @test "the same sentence in the report, with source lines, and in ps" {
 	"$cuward" run -q --sim --job-memory 8M --report r.json -- "$play" init device 0 alloc 6M refused 4M refused 4M
 	jq -e --arg me "$me" '.processes[0].denials[0] | .source == "CUWARD_JOB_MEMORY" and .count == 2 and
-		(.text | test("^cuMemAlloc_v2 asked for 4 MiB on GPU 0 and was refused: the limit of the job of 8 MiB \\(CUWARD_JOB_MEMORY\\) has 6 MiB in use, most by this process \\(play of " + $me + "\\) 6 MiB for [0-9]+ s at allocate, play.c:[0-9]+ \\(play\\+0x[0-9a-f]+\\); end a process of the job")) and
-		(.advice | test("^end a process of the job.* cuward limit set .* SIZE$")) and
+		(.text | test("^cuMemAlloc_v2 asked for 4 MiB on GPU 0 and was refused: the limit of the job of 8 MiB \\(CUWARD_JOB_MEMORY\\) has 6 MiB in use, most by this process \\(play of " + $me + "\\) 6 MiB for [0-9]+ s at allocate, play.c:[0-9]+ \\(play\\+0x[0-9a-f]+\\); free some of it first")) and
+		(.advice | test("^free some of it first, or raise the limit: cuward limit set .* SIZE$")) and
 		.holders[0].user == $me and (.holders[0].line | test("^allocate, play.c:[0-9]+ ")) and .holders[0].site.line > 0' r.json
 	CUWARD_MEMORY=8M holder init device 0 alloc 6M refused 4M say held sleep 600000
 	"$cuward" ps --json $pid >out
@@ -43,9 +43,25 @@ teardown() { box_teardown; }
 	grep -qx "    free some of it first, or raise the limit: cuward limit set $pid SIZE" out
 }
 
+@test "what helps: less, where it never fits; to free, where nobody else holds any of it; else to wait" {
+	helps() { # WANTED WORD...
+		CUWARD_LOG=warn LD_PRELOAD=$shim "$play" init device 0 "${@:2}" 2>said
+		[ "$(sed 's/.*; \(.*\), or raise the limit: cuward limit set .* SIZE$/\1/' said)" = "$1" ] || { cat said; return 1; }
+	}
+	CUWARD_MEMORY=8M helps "ask for less: so much never fits" alloc 1M refused 9M
+	CUWARD_MEMORY=8M helps "free some of it first" alloc 1M refused 8M
+	export CUWARD_JOB=j CUWARD_JOB_MEMORY=8M
+	helps "ask for less: so much never fits" refused 9M
+	helps "free some of it first" alloc 1M refused 8M
+	holder init device 0 alloc 1M say held sleep 600000
+	helps "ask for less: so much never fits" refused 9M
+	helps "end a process of the job, or wait for one (--on-limit wait)" refused 8M
+	helps "end a process of the job, or wait for one (--on-limit wait)" alloc 2M refused 6M
+}
+
 @test "host memory, and a limit of the user that was set live" {
 	CUWARD_LOG=warn CUWARD_PINNED=2M run env LD_PRELOAD=$shim "$play" init device 0 host 1M host 4M
-	[ "${lines[0]}" = "cuward: cuMemAllocHost_v2 asked for 4 MiB and was refused: the limit of the process of 2 MiB (CUWARD_PINNED) has 1 MiB in use; free some of it first" ]
+	[ "${lines[0]}" = "cuward: cuMemAllocHost_v2 asked for 4 MiB and was refused: the limit of the process of 2 MiB (CUWARD_PINNED) has 1 MiB in use; ask for less: so much never fits" ]
 	holder init device 0 alloc 6M say held sleep 600000
 	"$cuward" limit set "$me" 8M
 	CUWARD_LOG=warn LD_PRELOAD=$shim "$play" init device 0 refused 4M 2>said
