@@ -299,10 +299,26 @@ void members_join(const uint32_t *gids, unsigned count)
 		share_slot_changed();
 }
 
-static void inherit_from(struct slot *own, const struct slot *other)
+/* Of which nobody says anything: what we have stays. */
+static bool is_other(uint64_t own, uint64_t other)
 {
-	bool same_job = members.job[0] && is_member(other, MEMBERS_JOB);
+	return other && other != own;
+}
 
+/* Has it a limit that we would take over? */
+static bool has_other(const struct slot *own, const struct slot *other, bool same_job)
+{
+	bool any = false;
+
+	for (unsigned d = 0; d < SLOT_DEVICES; d++) {
+		any |= is_other(own->user_limit_override[d], other->user_limit_override[d]);
+		any |= same_job && is_other(own->job_limit_override[d], other->job_limit_override[d]);
+	}
+	return any;
+}
+
+static void inherit_from(struct slot *own, const struct slot *other, bool same_job)
+{
 	for (unsigned d = 0; d < SLOT_DEVICES; d++) {
 		if (same_job && other->job_limit_override[d])
 			own->job_limit_override[d] = other->job_limit_override[d];
@@ -311,20 +327,22 @@ static void inherit_from(struct slot *own, const struct slot *other)
 	}
 }
 
+/* Whether somebody lives is a system call: only where he has something that the one before had not. */
 void members_inherit(struct slot *own)
 {
 	const struct list *list = list_now(MEMBERS_USER);
-	int fd = peers_open();
+	int fd = -1;
 
-	for (uint32_t i = 0; fd >= 0 && i < list->count; i++) {
-		uint32_t number = (const struct slot *)list->words[i] - slots();
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct slot *other = (const struct slot *)list->words[i]; /* its first member */
+		bool same_job = members.job[0] && is_member(other, MEMBERS_JOB);
 
-		if (number == members.self)
+		if (other == own || !has_other(own, other, same_job))
 			continue;
-		if (peers_take_over(fd, number)) /* it is dead */
-			peers_let_go(fd, number);
-		else
-			inherit_from(own, &slots()[number]);
+		if (fd < 0 && (fd = peers_open()) < 0)
+			break;
+		if (peers_is_alive(fd, other - slots()))
+			inherit_from(own, other, same_job);
 	}
 	if (fd >= 0)
 		close(fd);

@@ -52,16 +52,6 @@ static bool lock_slot(int fd, uint32_t number, short type)
 	return fcntl(fd, F_OFD_SETLK, &range) == 0;
 }
 
-bool peers_take_over(int fd, uint32_t number)
-{
-	return lock_slot(fd, number, F_WRLCK);
-}
-
-void peers_let_go(int fd, uint32_t number)
-{
-	lock_slot(fd, number, F_UNLCK);
-}
-
 /* Its owner holds the lock on its range while it lives. */
 bool peers_is_alive(int fd, uint32_t number)
 {
@@ -80,14 +70,14 @@ static bool drop_if_dead(int fd, uint32_t number)
 
 	for (unsigned d = 0; d < share_slots()->device_count && d < SLOT_DEVICES; d++)
 		held |= __atomic_load_n(&slot->words[d], __ATOMIC_RELAXED) << (64 - 56);
-	if (slot->state == SLOT_FREE || !held || !peers_take_over(fd, number))
+	if (slot->state == SLOT_FREE || !held || !lock_slot(fd, number, F_WRLCK))
 		return false;
 	memset(slot->words, 0, sizeof(slot->words));
 	memset(slot->overhead, 0, sizeof(slot->overhead));
 	slot->waiting_since_ns = 0;
 	if (slot->state == SLOT_ENDED)
 		slot->state = SLOT_FREE;
-	peers_let_go(fd, number);
+	lock_slot(fd, number, F_UNLCK);
 	return true;
 }
 

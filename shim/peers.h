@@ -26,8 +26,4 @@ bool peers_is_alive(int fd, uint32_t number);
  */
 bool peers_drop_dead(uint32_t self);
 
-/* True: its owner is dead, and the slot is ours to change until we let go. */
-bool peers_take_over(int fd, uint32_t number);
-void peers_let_go(int fd, uint32_t number);
-
 #endif

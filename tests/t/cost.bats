@@ -106,8 +106,8 @@ alive() {
 	echo "alone $bare; with us among 0, 15, 30: ${calls[*]}"
 	[ $((calls[0] - bare)) -le 300 ]
 	# Of a few it is asked whether they left their slots; beyond those it's whether they hold what they say.
-	[ $((calls[1] - calls[0])) -le $((15 * 3 + 5)) ]
-	[ $((calls[2] - calls[1])) -le $((15 * 2 + 5)) ]
+	[ $((calls[1] - calls[0])) -le $((15 * 2 + 5)) ]
+	[ $((calls[2] - calls[1])) -le $((15 + 5)) ]
 	# Whoever looks at all of them: state, slot, and ledger twice.
 	echo "ps of 0, 15, 30: ${looks[*]}"
 	second=$((looks[2] - looks[1]))
