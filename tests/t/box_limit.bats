@@ -104,6 +104,22 @@ layers() {
 	CUWARD_JOB=j LD_PRELOAD=$shim "$play" init device 0 alloc 64M
 }
 
+@test "a job's limit is taken over from those who live" {
+	local i
+	for i in {1..16}; do CUWARD_JOB=other holder init device 0 say held sleep 600000; done
+	CUWARD_JOB=j holder init device 0 alloc 1M say held sleep 600000
+	"$cuward" limit set j 8M
+	kill -9 $pid
+	wait $pid || true
+	# The next start asks after the first 16, and does not find that slot.
+	printf '\0\0\0\0' | dd of=state/slots.$UID bs=1 seek=1072 conv=notrunc status=none
+	CUWARD_JOB=j LD_PRELOAD=$shim "$play" init device 0 alloc 64M
+	[ "$(od -An -tu4 -j 1072 -N 4 state/slots.$UID)" -eq 16 ]
+	CUWARD_JOB=j holder init device 0 alloc 1M say held sleep 600000
+	"$cuward" limit set j 4M
+	CUWARD_JOB=j LD_PRELOAD=$shim "$play" init device 0 alloc 2M refused 2M
+}
+
 @test "a user: of all his processes whatever their job, and of those that start later" {
 	me=$(id -un)
 	CUWARD_JOB=j holder init device 0 alloc 6M say held sh "$until_go" refused 3M alloc 2M
