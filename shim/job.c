@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cuward/ledger.h"
@@ -24,4 +25,28 @@ bool job_is_of_run(int folder, const char *job)
 			return true;
 	}
 	return false;
+}
+
+static int open_or_make(int parent, const char *name)
+{
+	if (mkdirat(parent, name, 0700) == 0)
+		fchmodat(parent, name, 0700, 0); /* whatever the umask */
+	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int job_open_folder(int folder, const char *job)
+{
+	char text[sizeof(((struct process_identity *)0)->job)];
+	char *rest = NULL;
+	int fd = open_or_make(folder, "jobs");
+
+	snprintf(text, sizeof(text), "%s", job[0] ? job : "-");
+	for (char *part = strtok_r(text, "/", &rest); part && fd >= 0; part = strtok_r(NULL, "/", &rest)) {
+		/* "." and ".." would leave the folder. */
+		int next = part[0] == '.' ? -1 : open_or_make(fd, part);
+
+		close(fd);
+		fd = next;
+	}
+	return fd;
 }

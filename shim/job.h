@@ -9,4 +9,7 @@
 /* In the folder of shared state: is this job, or one above it, a run's, which reads what is left? */
 bool job_is_of_run(int folder, const char *job);
 
+/* Open, below that folder, a folder for the ledgers of `job` ("" for none), made if missing. */
+int job_open_folder(int folder, const char *job);
+
 #endif

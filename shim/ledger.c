@@ -36,7 +36,7 @@ static int open_folder(char *why, size_t why_bytes)
 
 	if (top < 0)
 		return -1;
-	folder = share_job_folder(top, ledger.job);
+	folder = job_open_folder(top, ledger.job);
 	if (folder < 0)
 		snprintf(why, why_bytes, "cannot make the folder of job \"%s\": %s", ledger.job,
 			strerror(errno));

@@ -14,7 +14,10 @@
  */
 uint64_t peers_hold(uint32_t slot_device, uint32_t self);
 
-/* The slots file, to ask and to lock; -1. Close it: that gives back every lock taken through it. */
+/*
+ * The slots file that our slot is in, to ask and to lock; -1, also where its name is another one's
+ * by now. Close it: that gives back every lock taken through it.
+ */
 int peers_open(void);
 
 /* Does the owner of that slot live? */

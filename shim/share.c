@@ -39,6 +39,8 @@ static struct {
 	struct slot *slots;
 	uint32_t number;
 	bool common; /* in the administrator's folder */
+	dev_t device;
+	ino_t inode;
 } WHOLE_PAGES share;
 
 /* ---- memory ---- */
@@ -226,30 +228,6 @@ int share_slots_folder(bool *common, char *why, size_t why_bytes)
 bool share_is_common(void)
 {
 	return share.common;
-}
-
-static int open_or_make(int parent, const char *name)
-{
-	if (mkdirat(parent, name, 0700) == 0)
-		fchmodat(parent, name, 0700, 0); /* whatever the umask */
-	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-int share_job_folder(int folder, const char *job)
-{
-	char text[sizeof(((struct process_identity *)0)->job)];
-	char *rest = NULL;
-	int fd = open_or_make(folder, "jobs");
-
-	snprintf(text, sizeof(text), "%s", job[0] ? job : "-");
-	for (char *part = strtok_r(text, "/", &rest); part && fd >= 0; part = strtok_r(NULL, "/", &rest)) {
-		/* "." and ".." would leave the folder. */
-		int next = part[0] == '.' ? -1 : open_or_make(fd, part);
-
-		close(fd);
-		fd = next;
-	}
-	return fd;
 }
 
 /* ---- slots ---- */
@@ -498,6 +476,8 @@ static int open_slots(int folder, const char *name, char *why, size_t why_bytes)
 
 	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == getuid() &&
 	    share_allocate(fd, 0, sizeof(struct slots_header)) == 0 && map_slots(fd)) {
+		share.device = status.st_dev;
+		share.inode = status.st_ino;
 		/* Whatever the umask: the next one of ours must be able to open it. */
 		fchmod(fd, share.common ? 0644 : 0600);
 		return fd;
@@ -509,12 +489,19 @@ static int open_slots(int folder, const char *name, char *why, size_t why_bytes)
 	return -1;
 }
 
-static bool is_still_there(int folder, const char *name, int fd)
+static bool is_still_there(int folder, const char *name)
 {
-	struct stat named, opened;
+	struct stat named;
 
-	return fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &opened) == 0 &&
-		named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+	return fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_dev == share.device &&
+		named.st_ino == share.inode;
+}
+
+bool share_is_mapped(int fd)
+{
+	struct stat opened;
+
+	return fstat(fd, &opened) == 0 && opened.st_dev == share.device && opened.st_ino == share.inode;
 }
 
 /*
@@ -532,7 +519,7 @@ static int lock_slots(int folder, const char *name, char *why, size_t why_bytes)
 		if (!lock_header(fd)) {
 			snprintf(why, why_bytes, "%s stayed locked for a second", name);
 			hopeless = true;
-		} else if (is_still_there(folder, name, fd)) {
+		} else if (is_still_there(folder, name)) {
 			if (prepare_header(share.header))
 				return fd;
 			snprintf(why, why_bytes, "the slots file is in use by another version of cuward");

@@ -19,9 +19,6 @@
  */
 int share_folder(char *why, size_t why_bytes);
 
-/* Open, below that folder, a folder for the ledgers of `job` ("" for none), made if missing. */
-int share_job_folder(int folder, const char *job);
-
 /*
  * Open the folder where slots files lie: the administrator's, where all users meet, else ours. `common`
  * tells which. -errno with a sentence.
@@ -61,6 +58,9 @@ int share_allocate(int fd, uint64_t offset, uint64_t bytes);
  * (slot_device), and write the slot's number into it. NULL with a sentence if there is none.
  */
 struct slot *share_take_slot(struct ledger_header *ledger, char *why, size_t why_bytes);
+
+/* Is this file the one that our slot is in? By its name there may be another one by now. */
+bool share_is_mapped(int fd);
 
 /* The mapped slots file, its slots right behind the header; NULL without a slot. */
 struct slots_header *share_slots(void);

@@ -251,6 +251,29 @@ stopped() {
 		select(.devices[0].denied == 1 and all(.findings[]; .code != "share-unavailable"))) | length)]')" = '[12,12]' ]
 }
 
+@test "a slots file that is removed, and made anew by others: nobody's memory is forgotten" {
+	export CUWARD_JOB=j CUWARD_JOB_MEMORY=10M
+	wait_for() { echo "touch $PWD/at-$1; until [ -e $PWD/go-$1 ]; do sleep 0.02; done"; }
+	there() { until [ -e at-$1 ]; do sleep 0.02; done; }
+	LD_PRELOAD=$shim "$play" init device 0 alloc 1M sh "$(wait_for 1)" refused 5M alloc 1M >said-1 2>&1 3>&- &
+	first=$!
+	there 1
+	LD_PRELOAD=$shim "$play" init device 0 alloc 6M sh "$(wait_for 2)" refused 4M free 0 alloc 8M >said-2 2>&1 3>&- &
+	second=$!
+	there 2
+	rm state/slots.$UID
+	# In that one the second slot is nobody's.
+	CUWARD_JOB=k LD_PRELOAD=$shim "$play" init device 0 alloc 1M sh "$(wait_for 3)" 3>&- &
+	third=$!
+	there 3
+	touch go-1
+	wait $first || { cat said-1; false; }
+	touch go-2
+	wait $second || { cat said-2; false; }
+	touch go-3
+	wait $third
+}
+
 slots_used() { od -An -tu4 -j 20 -N 4 "state/slots.$UID" | tr -d ' '; }
 
 # killed COUNT: so many processes that hold memory, one after the other.
