@@ -274,9 +274,8 @@ static bool others_can_be_seen(void)
 
 		if (!gpu && device->group_limit_bytes == BYTES_NONE)
 			continue;
-		if (guest.slot)
-			lease_open(guest.slot);
-		if (guest.slot && share_is_common() && neighbours_open(&bounds.admin, why, sizeof(why)))
+		if (guest.slot && share_is_common() && lease_open(guest.slot, why, sizeof(why)) &&
+			neighbours_open(&bounds.admin, why, sizeof(why)))
 			return true;
 		snprintf(guest.header->refusal, sizeof(guest.header->refusal), "%s: %s: %s",
 			gpu ? device->gpu_limit_source : device->group_limit_source,

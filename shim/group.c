@@ -84,18 +84,18 @@ static bool has_common(const struct group_limits *limits)
 
 static bool fits_common_one(int which, unsigned word_index, uint64_t limit, struct verdict *verdict)
 {
-	uint64_t kept = 0, kept_held;
+	uint64_t kept = 0;
 	uint64_t used = members_sum_leased(which, word_index, verdict->carefully, &kept);
-	uint64_t held = used;
 
 	if (likely(used <= limit)) {
 		verdict->room = limit - used < verdict->room ? limit - used : verdict->room;
 		return true;
 	}
-	if (verdict->carefully && (held = members_sum_held(which, word_index, &kept_held)) > limit)
-		used = held, kept = kept_held;
+	/* What is told is what is held. */
+	if (verdict->carefully)
+		used = members_sum_held(which, word_index, &kept);
 	is_over(which, limit, used, kept, verdict);
-	verdict->leased = held <= limit;
+	verdict->leased = used <= limit;
 	return false;
 }
 
@@ -252,29 +252,39 @@ static bool settle(const struct request *request)
 
 #define SUSPICION_NS 2000000ull
 
+/* Too much, and so it was while nothing moved and nobody else was undecided. */
+static bool is_plainly_over(const struct request *request, struct verdict *verdict)
+{
+	int which = verdict->over;
+	unsigned asking = 0, again = 0;
+	uint64_t first = members_reading(which, request->word_index, &asking);
+
+	return asking == 1 && !fits(request->word_index, request->limits, verdict) &&
+		verdict->over == which && !verdict->leased &&
+		members_reading(which, request->word_index, &again) == first && again == 1;
+}
+
 /* Raised and too much: granted later on, or refused. */
 static bool decide(const struct request *request, uint64_t deadline, struct verdict *verdict)
 {
 	uint64_t suspicious = clock_ns() + SUSPICION_NS;
-	unsigned word_index = request->word_index;
 
 	for (;;) {
-		bool over = !fits(word_index, request->limits, verdict);
-		bool quiet = over && !verdict->leased && members_are_quiet(verdict->over, word_index);
+		bool hopeless;
 		uint64_t now;
 
-		if (!over)
+		if (fits(request->word_index, request->limits, verdict))
 			return settle(request);
+		hopeless = !verdict->leased && is_plainly_over(request, verdict);
 		now = clock_ns();
 		/* Before a no, and when somebody stays undecided for long: are they alive at all? */
-		if ((quiet || now > suspicious) && peers_drop_dead(members_self()))
+		if ((hopeless || now > suspicious) && peers_drop_dead(members_self()))
 			continue;
-		if ((quiet && !fits(word_index, request->limits, verdict) && !verdict->leased) || now > deadline)
+		if (hopeless || now > deadline)
 			break;
 		if (now > suspicious)
 			suspicious = now + SUSPICION_NS;
-		if (!quiet)
-			nap();
+		nap();
 	}
 	refused(request, verdict);
 	return false;
@@ -311,13 +321,6 @@ static __attribute__((noinline)) bool contend(const struct request *request, str
 	return granted;
 }
 
-/* Raised, too much, and nobody else is undecided: then it is no, without taking turns. */
-static bool is_plainly_over(const struct request *request, struct verdict *verdict)
-{
-	return members_are_quiet(verdict->over, request->word_index) && !peers_drop_dead(members_self()) &&
-		!fits(request->word_index, request->limits, verdict) && !verdict->leased;
-}
-
 /* Files are opened and time passes: a thread cancelled there would stay undecided for ever. */
 static __attribute__((noinline)) bool take_over_limit(const struct request *request,
 	struct verdict *verdict)
@@ -329,7 +332,8 @@ static __attribute__((noinline)) bool take_over_limit(const struct request *requ
 	memset(request->why->holders, 0, sizeof(request->why->holders));
 	request->why->noted = false;
 	verdict->carefully = true;
-	if (is_plainly_over(request, verdict))
+	/* Then it is no, without taking turns. */
+	if (is_plainly_over(request, verdict) && !peers_drop_dead(members_self()))
 		refused(request, verdict);
 	else
 		taken = contend(request, verdict);

@@ -7,15 +7,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "share.h"
 
 #define OFTEN_NS 2000000ull /* who asks once more within that time */
+#define FIRST_TIME_NAMESPACE 4026531834u /* the machine's own, in all kernels */
 
 struct leases leases;
 
-/* Of a clock that was moved when our time namespace was made; 0 where there are none. */
+static uint64_t file_number(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+/* Of our clock, that of children: it was moved when their time namespace was made; 0 where there are none. */
 static int64_t clock_offset(void)
 {
 	char text[256];
@@ -31,11 +40,20 @@ static int64_t clock_offset(void)
 	return seconds * 1000000000 + ns;
 }
 
-void lease_open(struct slot *slot)
+/* The kernel tells the offset for children, for whom we may have made another namespace than ours. */
+bool lease_open(struct slot *slot, char *why, size_t why_bytes)
 {
+	uint64_t ours = file_number("/proc/self/ns/time");
+
 	share_wipe_on_fork(&leases, sizeof(leases));
-	leases.offset_ns = clock_offset();
+	if (ours == file_number("/proc/self/ns/time_for_children")) {
+		leases.offset_ns = clock_offset();
+	} else if (ours != FIRST_TIME_NAMESPACE) {
+		snprintf(why, why_bytes, "it is not known how far the clock of this time namespace was moved");
+		return false;
+	}
 	leases.slot = slot;
+	return true;
 }
 
 uint64_t lease_counts(uint64_t word, uint64_t lease, uint64_t now_ns)
@@ -46,7 +64,9 @@ uint64_t lease_counts(uint64_t word, uint64_t lease, uint64_t now_ns)
 	if (likely(!lease) || now_ns == LEASES_OVER)
 		return held;
 	left = lease_left(lease, now_ns);
-	return left < -1 || left > LEASE_TICKS + 1 || lease_bytes(lease) < held ? held : lease_bytes(lease);
+	if (unlikely(left > LEASE_TICKS + 1) && lease_left(lease, lease_clock_ns()) > LEASE_TICKS + 1)
+		return held;
+	return left < -1 || lease_bytes(lease) < held ? held : lease_bytes(lease);
 }
 
 /* As a lease, until soon; 0 where so little is asked for that none covers it. */
@@ -71,7 +91,7 @@ static uint64_t renew(uint64_t had, uint64_t used, uint64_t room, uint64_t now)
 
 	if (had && lease_bytes(had) > bytes && left <= LEASE_TICKS &&
 		left > -2 * (int64_t)(LEASE_READING_NS >> LEASE_TICK_BITS)) {
-		if (lease_bytes(had) - bytes > LEASE_SLACK)
+		if (lease_bytes(had) - bytes > LEASE_SLACK || lease_bytes(had) - used > room)
 			return 0;
 		bytes = lease_bytes(had);
 	}

@@ -37,8 +37,8 @@ struct leases {
 
 extern struct leases leases __attribute__((visibility("hidden")));
 
-/* Once, before limits of all users are looked at. */
-void lease_open(struct slot *slot);
+/* Once, before limits of all users are looked at. False: `why` says what is unknown. */
+bool lease_open(struct slot *slot, char *why, size_t why_bytes);
 
 /* CLOCK_MONOTONIC of the machine, whatever time namespace we are in. */
 hot uint64_t lease_clock_ns(void)
@@ -61,18 +61,23 @@ hot int64_t lease_left(uint64_t lease, uint64_t now_ns)
 		(64 - LEASE_UNTIL_BITS);
 }
 
-/* `used` is in our word: have we leased so much? The clock is read after the word was raised. */
+/*
+ * `used` is in our word: have we leased so much? The clock is read after the word was raised. One that was over
+ * a week ago has time left again, but more than any is made with.
+ */
 hot bool lease_covers(unsigned word_index, uint64_t used)
 {
 	uint64_t lease = __atomic_load_n(&leases.had[word_index], __ATOMIC_SEQ_CST);
+	int64_t left = used <= lease_bytes(lease) ? lease_left(lease, lease_clock_ns()) : 0;
 
-	return used <= lease_bytes(lease) && lease_left(lease, lease_clock_ns()) > 0;
+	return left > 0 && left <= LEASE_TICKS;
 }
 
 /*
- * What a slot counts for, to a limit of all users, at a time before it was read: LEASES_OVER for one
- * when all leases are over. A tick is added for clocks that differ; a lease longer than there are was
- * made in another age of the clock.
+ * What a slot that was read just now counts for, to a limit of all users, at a time before that: LEASES_OVER for
+ * one when all leases are over. A tick is added for clocks that differ. A lease longer than there are may have
+ * been shown since that time, where another one stood on which its owner relies still; if it is longer than
+ * that by now, it is of another age of the clock.
  */
 #define LEASES_OVER UINT64_MAX
 uint64_t lease_counts(uint64_t word, uint64_t lease, uint64_t now_ns);

@@ -205,8 +205,7 @@ uint64_t members_sum_held(int which, unsigned word_index, uint64_t *kept)
 
 /* ---- who else asks, and who holds most ---- */
 
-/* All words of a group's members as one number: equal numbers, equal words, for all that matters. */
-static uint64_t reading(int which, unsigned word_index, unsigned *asking)
+uint64_t members_reading(int which, unsigned word_index, unsigned *asking)
 {
 	const struct list *list = list_now(which);
 	uint64_t hash = list->generation;
@@ -226,14 +225,6 @@ static uint64_t reading(int which, unsigned word_index, unsigned *asking)
 		hash = sum.hash;
 	}
 	return hash;
-}
-
-bool members_are_quiet(int which, unsigned word_index)
-{
-	unsigned asking = 0, again = 0;
-	uint64_t first = reading(which, word_index, &asking);
-
-	return reading(which, word_index, &again) == first && asking == 1 && again == 1;
 }
 
 void members_name(int which, unsigned word_index, struct ledger_holder *holders)

@@ -62,8 +62,8 @@ uint64_t members_sum(int which, unsigned word_index);
 uint64_t members_sum_held(int which, unsigned word_index, uint64_t *kept);
 uint64_t members_sum_leased(int which, unsigned word_index, bool carefully, uint64_t *kept);
 
-/* Nobody but one request, ours, is undecided, and nothing moves. */
-bool members_are_quiet(int which, unsigned word_index);
+/* All words as one number: where it is the same, nothing moved. How many requests are undecided? */
+uint64_t members_reading(int which, unsigned word_index, unsigned *asking);
 
 /* Who holds most, for whoever reads a refusal. */
 void members_name(int which, unsigned word_index, struct ledger_holder *holders);

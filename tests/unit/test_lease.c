@@ -2,11 +2,15 @@
 /*
  * test_lease.c - leases by a clock that the test moves: what they cover, what they count for, how they become less.
  */
+#include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -70,6 +74,18 @@ static void covers_until_it_is_over(void **state)
 	assert_false(lease_covers(1, 1));
 }
 
+/* The time it is over at comes again in the lease's clock. */
+static void covers_nothing_for_weeks_after(void **state)
+{
+	(void)state;
+	had(10 * MIB, ROOM);
+	for (int i = 0; i < 26; i++) {
+		now += 43200 * 1000000000ull;
+		assert_false(lease_covers(1, MIB));
+		assert_int_equal(lease_counts(MIB, slot.leases[1], now), MIB);
+	}
+}
+
 /* Others count it for longer than its owner relies on it, by a tick at least, and never for much longer. */
 static void counts_for_longer_than_it_covers(void **state)
 {
@@ -98,7 +114,21 @@ static void counts_the_larger(void **state)
 	assert_int_equal(lease_counts(7, 0, now), 7);
 	/* So long ones are not made: of another age of the clock, or by somebody who lies. */
 	assert_int_equal(lease_counts(7, slot.leases[1] + 5, now), 7);
-	assert_int_equal(lease_counts(7, slot.leases[1], now - 5 * TICK), 7);
+}
+
+/*
+ * Who reads began a while ago: a lease shown meanwhile may stand where a smaller one did, which its owner has
+ * again if the new one does not fit.
+ */
+static void counts_what_was_shown_since(void **state)
+{
+	(void)state;
+	had(10 * MIB, ROOM);
+	for (uint64_t ago = 0; ago < 200 * TICK; ago += TICK / 2)
+		assert_int_equal(lease_counts(7, slot.leases[1], now - ago), 74 * MIB);
+	/* Also where it is over by now, but was not then. */
+	now += 100 * TICK;
+	assert_int_equal(lease_counts(7, slot.leases[1], now - 105 * TICK), 74 * MIB);
 }
 
 static void leases_an_eighth_of_what_is_left(void **state)
@@ -180,12 +210,73 @@ static void a_little_less_is_leased_as_before(void **state)
 	assert_int_equal(lease_bytes(slot.leases[1]), 128 * MIB);
 }
 
+/* What could not be had is not shown: others would wait for it. */
+static void as_before_only_where_there_is_room(void **state)
+{
+	uint64_t first;
+
+	(void)state;
+	had(10 * MIB, 80 * MIB);
+	first = slot.leases[1];
+	now += LEASE_TICKS * TICK;
+	assert_false(lease_ask(1, MIB, 19 * MIB - 1));
+	assert_int_equal(slot.leases[1], first);
+	assert_true(lease_ask(1, MIB, 19 * MIB));
+	assert_int_equal(lease_bytes(slot.leases[1]), 20 * MIB);
+}
+
+static int64_t opened_in_namespace(void)
+{
+	char why[200] = "";
+
+	return lease_open(&slot, why, sizeof(why)) ? leases.offset_ns : why[0] ? -1 : -2;
+}
+
+/* 0 where all is well. Our children have another clock, we do not; and they have it. */
+static int in_time_namespaces(void)
+{
+	static const char moved[] = "monotonic 100000 5";
+	int fd, status = 0;
+
+	fd = unshare(0x80 /* CLONE_NEWTIME */) == 0 ? open("/proc/self/timens_offsets", O_WRONLY) : -1;
+	if (fd < 0 || write(fd, moved, sizeof(moved) - 1) != sizeof(moved) - 1)
+		return 77;
+	if (opened_in_namespace() != 0)
+		return 1;
+	if (fork() == 0) {
+		if (opened_in_namespace() != 100000 * 1000000000ll + 5)
+			_exit(2);
+		/* Nobody knows ours once we made another one for our children. */
+		_exit(unshare(0x80) != 0 || opened_in_namespace() == -1 ? 0 : 3);
+	}
+	wait(&status);
+	return WEXITSTATUS(status);
+}
+
+static void the_clock_of_the_machine(void **state)
+{
+	int status = 0;
+
+	(void)state;
+	assert_int_equal(opened_in_namespace(), 0);
+	if (fork() == 0)
+		_exit(in_time_namespaces());
+	wait(&status);
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(covers_until_it_is_over, set_up),
 		cmocka_unit_test_setup(counts_for_longer_than_it_covers, set_up),
+		cmocka_unit_test_setup(covers_nothing_for_weeks_after, set_up),
 		cmocka_unit_test_setup(counts_the_larger, set_up),
+		cmocka_unit_test_setup(counts_what_was_shown_since, set_up),
+		cmocka_unit_test_setup(as_before_only_where_there_is_room, set_up),
+		cmocka_unit_test_setup(the_clock_of_the_machine, set_up),
 		cmocka_unit_test_setup(leases_an_eighth_of_what_is_left, set_up),
 		cmocka_unit_test_setup(none_that_does_not_cover_what_is_held, set_up),
 		cmocka_unit_test_setup(only_who_asks_often, set_up),
