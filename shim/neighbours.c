@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,32 @@ static struct {
 } WHOLE_PAGES near;
 
 bool neighbours_wait; /* no harm in a child: it looks once more */
+
+/*
+ * While it is locked the kernel is asked most of the time, which is where signals come in: a handler that jumps out, or
+ * a thread that is cancelled, would leave the lock behind.
+ */
+struct undisturbed {
+	sigset_t signals;
+	int cancel;
+};
+
+static void lock_near(struct undisturbed *was)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was->cancel);
+	pthread_sigmask(SIG_SETMASK, &all, &was->signals);
+	lock_take(&near.lock);
+}
+
+static void unlock_near(const struct undisturbed *was)
+{
+	lock_give_back(&near.lock);
+	pthread_sigmask(SIG_SETMASK, &was->signals, NULL);
+	pthread_setcancelstate(was->cancel, NULL);
+}
 
 static ssize_t read_memory(void *to, const void *from, size_t bytes)
 {
@@ -399,22 +426,19 @@ static void add_all(unsigned word_index, uint32_t gid, struct neighbours_how how
 		sum->bytes = WORD_BYTES_MASK;
 }
 
-/* Files may be opened: a thread cancelled there would hold the lock for ever. */
 void neighbours_add(unsigned word_index, uint32_t gid, struct neighbours_how how,
 	struct neighbours_sum *sum)
 {
+	struct undisturbed was;
 	int saved = errno;
-	int state;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	lock_take(&near.lock);
+	lock_near(&was);
 	if (!near.opened)
 		share_wipe_on_fork(&near, sizeof(near));
 	near.opened = true;
 	add_all(word_index, gid, how, sum);
-	lock_give_back(&near.lock);
-	pthread_setcancelstate(state, NULL);
-	errno = saved;
+	errno = saved; /* before a handler sees it */
+	unlock_near(&was);
 }
 
 /* ---- names ---- */
@@ -446,10 +470,12 @@ static void name_slot(void *to, const struct neighbour *neighbour, const struct 
 
 void neighbours_name(unsigned word_index, uint32_t gid, struct ledger_holder *holders)
 {
-	lock_take(&near.lock);
+	struct undisturbed was;
+
+	lock_near(&was);
 	for (uint32_t i = 0; i < near.count; i++)
 		each_slot(&near.all[i], word_index, gid, true, name_slot, holders);
-	lock_give_back(&near.lock);
+	unlock_near(&was);
 }
 
 struct telling {
@@ -470,14 +496,15 @@ static void tell_slot(void *to, const struct neighbour *neighbour, const struct 
 void neighbours_waiting(unsigned word_index, neighbours_tell *tell, void *to)
 {
 	struct telling telling = { tell, to, false };
+	struct undisturbed was;
 
-	lock_take(&near.lock);
+	lock_near(&was);
 	near.waits = 0;
 	for (uint32_t i = 0; i < near.count; i++)
 		each_slot(&near.all[i], word_index, WHO_WAITS, true, tell_slot, &telling);
 	near.nobody = telling.told ? 0 : near.waits;
 	__atomic_store_n(&neighbours_wait, telling.told, __ATOMIC_RELAXED);
-	lock_give_back(&near.lock);
+	unlock_near(&was);
 }
 
 bool neighbours_open(const struct admin *admin, char *why, size_t why_bytes)

@@ -166,6 +166,14 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 	X
 }
 
+@test "a handler that jumps out while others are read: they can be read again" {
+	policy '[default]' 'reserve = 8G'
+	common <<-'X'
+		holds 4101 init device 0 alloc 1G say held sleep 600000
+		[ "$(as 4110 env LD_PRELOAD=$public/bin/libcuward.so timeout 20 leap 20)" = "leaps 20 answers 0 0" ]
+	X
+}
+
 @test "what others hold is not untracked, where all meet" {
 	common <<-'X'
 		export CUWARD_SIM_TRUTH=$public/truth
