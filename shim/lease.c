@@ -24,7 +24,7 @@ static uint64_t file_number(const char *path)
 	return stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
-/* Of our clock, that of children: it was moved when their time namespace was made; 0 where there are none. */
+/* Of our children's clock, moved when their time namespace was made; 0 where there are none. */
 static int64_t clock_offset(void)
 {
 	char text[256];

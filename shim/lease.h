@@ -62,8 +62,8 @@ hot int64_t lease_left(uint64_t lease, uint64_t now_ns)
 }
 
 /*
- * `used` is in our word: have we leased so much? The clock is read after the word was raised. One that was over
- * a week ago has time left again, but more than any is made with.
+ * `used` is in our word: have we leased so much? The clock is read after the word was raised. A lease
+ * that was over a week ago has time left again, but more than any is made with.
  */
 hot bool lease_covers(unsigned word_index, uint64_t used)
 {
@@ -74,10 +74,10 @@ hot bool lease_covers(unsigned word_index, uint64_t used)
 }
 
 /*
- * What a slot that was read just now counts for, to a limit of all users, at a time before that: LEASES_OVER for
- * one when all leases are over. A tick is added for clocks that differ. A lease longer than there are may have
- * been shown since that time, where another one stood on which its owner relies still; if it is longer than
- * that by now, it is of another age of the clock.
+ * What a slot that was read just now counts for, to a limit of all users, at a time before that:
+ * LEASES_OVER for one when all leases are over. A tick is added for clocks that differ. A lease longer
+ * than there are may have been shown since that time, where another one stood on which its owner
+ * relies still; if it is longer than that by now, too, it is of another age of the clock.
  */
 #define LEASES_OVER UINT64_MAX
 uint64_t lease_counts(uint64_t word, uint64_t lease, uint64_t now_ns);

@@ -68,8 +68,8 @@ static struct {
 bool neighbours_wait; /* no harm in a child: it looks once more */
 
 /*
- * While it is locked the kernel is asked most of the time, which is where signals come in: a handler that jumps out, or
- * a thread that is cancelled, would leave the lock behind.
+ * While it is locked the kernel is asked most of the time, which is where signals come in: a handler
+ * that jumps out, or a thread that is cancelled, would leave the lock behind.
  */
 struct undisturbed {
 	sigset_t signals;
