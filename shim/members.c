@@ -299,9 +299,10 @@ static bool is_other(uint64_t own, uint64_t other)
 /* Has it a limit that we would take over? */
 static bool has_other(const struct slot *own, const struct slot *other, bool same_job)
 {
+	uint32_t devices = share_slots()->device_count;
 	bool any = false;
 
-	for (unsigned d = 0; d < SLOT_DEVICES; d++) {
+	for (unsigned d = 0; d < devices && d < SLOT_DEVICES; d++) {
 		any |= is_other(own->user_limit_override[d], other->user_limit_override[d]);
 		any |= same_job && is_other(own->job_limit_override[d], other->job_limit_override[d]);
 	}

@@ -1,5 +1,5 @@
 /*
- * peers.c - reading the slots of others. Never through the mapping: a file cut short would kill us.
+ * peers.c - the slots of others of this user: who of them lives, and what they hold.
  */
 #include "peers.h"
 
@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,9 +20,8 @@
 #endif
 
 #define DEATHS_EVERY_NS 1000000ull
-#define BATCH 32u
 
-static int open_named(void)
+int peers_open(void)
 {
 	char why[256];
 	char name[32];
@@ -34,13 +34,6 @@ static int open_named(void)
 	snprintf(name, sizeof(name), "slots.%u", getuid());
 	fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	close(folder);
-	return fd;
-}
-
-int peers_open(void)
-{
-	int fd = open_named();
-
 	if (fd < 0 || share_is_mapped(fd))
 		return fd;
 	close(fd);
@@ -115,46 +108,40 @@ bool peers_drop_dead(uint32_t self)
 	return dropped;
 }
 
+/* The file may have been cut off: to touch what is behind its end would kill us. */
+static uint32_t slots_there(int fd)
+{
+	struct stat status;
+	uint64_t bytes = fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0;
+
+	if (bytes < sizeof(struct slots_header))
+		return 0;
+	bytes -= sizeof(struct slots_header);
+	return bytes / sizeof(struct slot) < SLOT_COUNT ? bytes / sizeof(struct slot) : SLOT_COUNT;
+}
+
 static uint64_t bytes_of(const struct slot *slot, uint32_t device)
 {
-	return (slot->words[device] & WORD_BYTES_MASK) + (slot->overhead[device] & WORD_BYTES_MASK);
+	uint64_t word = __atomic_load_n(&slot->words[device], __ATOMIC_RELAXED);
+	uint64_t overhead = __atomic_load_n(&slot->overhead[device], __ATOMIC_RELAXED);
+
+	return (word & WORD_BYTES_MASK) + (overhead & WORD_BYTES_MASK);
 }
 
-/* Slots are read many at once; whether their owners live, only of those who hold something. */
-static uint64_t sum_slots(int fd, uint32_t used, uint32_t device, uint32_t self)
-{
-	struct slot *some = share_private(BATCH * sizeof(*some)); /* not every stack has room for it */
-	uint64_t sum = 0;
-	uint32_t got = 1;
-
-	for (uint32_t first = 0; some && first < used && got; first += got) {
-		uint32_t wanted = used - first < BATCH ? used - first : BATCH;
-		ssize_t bytes = pread(fd, some, wanted * sizeof(*some), slot_offset(first));
-
-		got = bytes < 0 ? 0 : bytes / sizeof(*some);
-		for (uint32_t i = 0; i < got; i++) {
-			uint64_t held = first + i == self ? 0 : bytes_of(&some[i], device);
-
-			sum += held && peers_is_alive(fd, first + i) ? held : 0;
-		}
-	}
-	if (some)
-		share_private_done(some, BATCH * sizeof(*some));
-	return sum;
-}
-
+/* Whether somebody lives is a system call: only of those who hold something. */
 static uint64_t own_user_holds(uint32_t device, uint32_t self)
 {
-	struct slots_header header;
+	const struct slots_header *header = share_slots();
+	const struct slot *slots = (const struct slot *)(header + 1);
+	int fd = header ? peers_open() : -1;
+	uint32_t there = slots_there(fd);
 	uint64_t sum = 0;
-	int fd = open_named();
 
-	if (fd >= 0 && !share_is_mapped(fd))
-		self = SLOT_COUNT; /* whoever is in that place is somebody else */
-	if (fd >= 0 && pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
-	    header.magic == SLOTS_MAGIC && header.version == CUWARD_LAYOUT_VERSION &&
-	    header.slots_used <= SLOT_COUNT && (header.slots_used > 1 || self != 0))
-		sum = sum_slots(fd, header.slots_used, device, self);
+	for (uint32_t i = 0; i < there && i < header->slots_used; i++) {
+		uint64_t held = i == self ? 0 : bytes_of(&slots[i], device);
+
+		sum += held && peers_is_alive(fd, i) ? held : 0;
+	}
 	if (fd >= 0)
 		close(fd);
 	return sum;
