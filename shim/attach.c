@@ -66,6 +66,7 @@ static void describe_device(struct ledger_device *device, CUdevice handle)
 	device->total_bytes = total;
 	device->limit_bytes = BYTES_NONE;
 	device->job_limit_bytes = BYTES_NONE;
+	device->inner_limit_bytes = BYTES_NONE;
 	device->user_limit_bytes = BYTES_NONE;
 	device->group_limit_bytes = BYTES_NONE;
 	device->gpu_limit_bytes = BYTES_NONE;

@@ -21,6 +21,7 @@ static struct {
 	uint32_t lock;
 	uint64_t process[SLOT_DEVICES];
 	uint64_t job[SLOT_DEVICES];
+	uint64_t inner[SLOT_DEVICES]; /* of a run within the job */
 	struct admin admin;
 } WHOLE_PAGES bounds;
 
@@ -163,12 +164,15 @@ static void settle_device(uint32_t index)
 	settle_common(device, index);
 	__atomic_store_n(&device->limit, process, __ATOMIC_RELAXED);
 	__atomic_store_n(&device->group.job, job, __ATOMIC_RELAXED);
+	__atomic_store_n(&device->group.inner, bounds.inner[index], __ATOMIC_RELAXED);
 	settle_grouped(index);
 	told->limit_bytes = process;
 	told->job_limit_bytes = job;
+	told->inner_limit_bytes = bounds.inner[index];
 	if (slot) {
 		slot->process_limit[told->slot_device] = process;
 		slot->job_limit[told->slot_device] = job;
+		slot->inner_limit[told->slot_device] = bounds.inner[index];
 	}
 }
 
@@ -215,6 +219,11 @@ static void find_group(void)
 	}
 	members_open(job, guest.header->slot);
 	guest.slot->group_length = strlen(job);
+	snprintf(job, sizeof(job), "%s", settings_get(SETTING_inner_of));
+	if (!job[0] || !members_is_part(guest.slot->who.job, job))
+		snprintf(job, sizeof(job), "%s", guest.slot->who.job);
+	members_open_inner(job);
+	guest.slot->inner_length = strlen(job);
 	members_inherit(guest.slot);
 }
 
@@ -294,7 +303,7 @@ static bool can_be_kept(void)
 		return too_many(last->ledger->limit_source[0] ? last->ledger->limit_source : "a limit");
 	for (uint32_t i = 0; i < guest.device_count && !guest.slot; i++) {
 		const struct ledger_device *device = guest.devices[i].ledger;
-		bool of_job = device->job_limit_bytes != BYTES_NONE;
+		bool of_job = (device->job_limit_bytes & device->inner_limit_bytes) != BYTES_NONE;
 
 		if (!of_job && device->user_limit_bytes == BYTES_NONE)
 			continue;
@@ -315,6 +324,7 @@ bool bounds_open(void)
 	turns_open(guest.slot);
 	find_group();
 	if (!resolve(SETTING_memory, bounds.process) || !resolve(SETTING_job_memory, bounds.job) ||
+		!resolve(SETTING_inner_memory, bounds.inner) ||
 	    !ask_administrator())
 		return false;
 	if (guest.slot)

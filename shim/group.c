@@ -28,6 +28,7 @@ static uint64_t limit_of(const struct group_limits *limits, int which)
 {
 	switch (which) {
 	case MEMBERS_JOB: return limits->job;
+	case MEMBERS_INNER: return limits->inner;
 	case MEMBERS_USER: return limits->user;
 	case MEMBERS_GPU: return limits->gpu;
 	default: return limits->group[which - MEMBERS_UNIX];
@@ -54,12 +55,12 @@ static bool is_over(int which, uint64_t limit, uint64_t used, uint64_t kept, str
 	verdict->why->limit_bytes = limit;
 	verdict->why->used_bytes = used;
 	verdict->why->kept_bytes = kept;
-	verdict->why->source = NULL;
+	verdict->why->source = which == MEMBERS_INNER ? "CUWARD_INNER_MEMORY" : NULL;
 	verdict->why->gid = members_gid(which);
 	return true;
 }
 
-/* Of a job or a user. */
+/* Of a job, a run within it, or a user. */
 static bool fits_one(int which, unsigned word_index, uint64_t limit, struct verdict *verdict)
 {
 	uint64_t used = limit == BYTES_NONE ? 0 : members_sum(which, word_index);
@@ -70,6 +71,7 @@ static bool fits_one(int which, unsigned word_index, uint64_t limit, struct verd
 static bool fits_ours(unsigned word_index, const struct group_limits *limits, struct verdict *verdict)
 {
 	return fits_one(MEMBERS_JOB, word_index, limits->job, verdict) &&
+		fits_one(MEMBERS_INNER, word_index, limits->inner, verdict) &&
 		fits_one(MEMBERS_USER, word_index, limits->user, verdict);
 }
 
@@ -130,7 +132,8 @@ bool group_rooms(unsigned word_index, const struct group_limits *limits, uint64_
 		rooms[which] = (struct group_room){
 			.left_bytes = limit == BYTES_NONE ? BYTES_NONE : used < limit ? limit - used : 0,
 			.why = { .scope = members_scope(which), .limit_bytes = limit, .used_bytes = used,
-				.kept_bytes = kept, .gid = members_gid(which) },
+				.kept_bytes = kept, .gid = members_gid(which),
+				.source = which == MEMBERS_INNER ? "CUWARD_INNER_MEMORY" : NULL },
 		};
 		common |= limit != BYTES_NONE && members_are_common(which);
 	}

@@ -50,6 +50,7 @@ struct asker {
 /* Limits of a device that bind more than this process; BYTES_NONE where there is none. */
 struct group_limits {
 	uint64_t job;
+	uint64_t inner; /* of a run within the job */
 	uint64_t user;
 	uint64_t gpu;
 	uint64_t group[SLOT_GROUPS];

@@ -79,21 +79,30 @@ static void refuse(const char *why)
 	log_line(LOG_ERROR, "%s", why);
 }
 
+static bool limits_are_good(char *line, size_t line_bytes)
+{
+	static const enum setting limits[] = { SETTING_memory, SETTING_job_memory, SETTING_inner_memory };
+	struct limit limit;
+	char why[200];
+
+	for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		if (!limit_parse(&limit, settings_get(limits[i]), why, sizeof(why))) {
+			snprintf(line, line_bytes, "%s: %s", settings_variable(limits[i]), why);
+			return false;
+		}
+	}
+	return true;
+}
+
 /* What can be checked without a driver. */
 static void check_settings(void)
 {
-	struct limit limit;
-	char why[200];
 	char line[256];
 
 	if (settings_overlong() >= 0) {
 		snprintf(line, sizeof(line), "%s is too long", settings_variable(settings_overlong()));
 		refuse(line);
-	} else if (!limit_parse(&limit, settings_get(SETTING_memory), why, sizeof(why))) {
-		snprintf(line, sizeof(line), "CUWARD_MEMORY: %s", why);
-		refuse(line);
-	} else if (!limit_parse(&limit, settings_get(SETTING_job_memory), why, sizeof(why))) {
-		snprintf(line, sizeof(line), "CUWARD_JOB_MEMORY: %s", why);
+	} else if (!limits_are_good(line, sizeof(line))) {
 		refuse(line);
 	} else if (!policy_read(&guest.policy, guest.kinds, line, sizeof(line))) {
 		refuse(line);

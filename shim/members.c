@@ -32,6 +32,7 @@ static struct {
 	struct list *now[MEMBERS_LIMITS];
 	unsigned next[MEMBERS_LIMITS];
 	char job[128];
+	char inner[128];
 	uint32_t gids[SLOT_GROUPS];
 	struct list lists[MEMBERS_LIMITS][LISTS];
 } WHOLE_PAGES members;
@@ -64,6 +65,7 @@ static bool is_member(const struct slot *slot, int which)
 {
 	switch (which) {
 	case MEMBERS_JOB: return members_is_part(slot->who.job, members.job);
+	case MEMBERS_INNER: return members_is_part(slot->who.job, members.inner);
 	case MEMBERS_USER:
 	case MEMBERS_GPU: return true;
 	default: return is_bound(slot, members.gids[which - MEMBERS_UNIX]);
@@ -249,22 +251,31 @@ uint32_t members_self(void)
 
 uint32_t members_gid(int which)
 {
-	return which < MEMBERS_UNIX ? 0 : members.gids[which - MEMBERS_UNIX];
+	return which < MEMBERS_UNIX ? which == MEMBERS_INNER : members.gids[which - MEMBERS_UNIX];
 }
 
 enum cuward_scope members_scope(int which)
 {
-	static const enum cuward_scope scopes[] = { SCOPE_JOB, SCOPE_USER, SCOPE_GPU };
+	static const enum cuward_scope scopes[] = { SCOPE_JOB, SCOPE_JOB, SCOPE_USER, SCOPE_GPU };
 
 	return which < MEMBERS_UNIX ? scopes[which] : SCOPE_GROUP;
+}
+
+/* Is it bound by that limit of ours? */
+static bool shares(const struct slot *slot, int which)
+{
+	switch (which) {
+	case MEMBERS_JOB: return slot->group_length == strlen(members.job) && is_member(slot, which);
+	case MEMBERS_INNER: return slot->inner_length == strlen(members.inner) && is_member(slot, which);
+	default: return true;
+	}
 }
 
 int members_which(const struct slot *slot, unsigned scope, uint32_t gid)
 {
 	for (int which = 0; which < MEMBERS_LIMITS; which++)
-		if (members_scope(which) == scope && (which < MEMBERS_UNIX || members_gid(which) == gid))
-			return !slot || which != MEMBERS_JOB || (slot->group_length == strlen(members.job) &&
-				is_member(slot, MEMBERS_JOB)) ? which : -1;
+		if (members_scope(which) == scope && members_gid(which) == gid)
+			return !slot || shares(slot, which) ? which : -1;
 	return -1;
 }
 
@@ -275,6 +286,11 @@ void members_open(const char *job, uint32_t self)
 	share_wipe_on_fork(&members, sizeof(members));
 	members.self = self;
 	strncpy(members.job, job, sizeof(members.job) - 1);
+}
+
+void members_open_inner(const char *job)
+{
+	strncpy(members.inner, job, sizeof(members.inner) - 1);
 }
 
 void members_join(const uint32_t *gids, unsigned count)

@@ -15,6 +15,7 @@
 
 enum {
 	MEMBERS_JOB,
+	MEMBERS_INNER, /* a run within that job */
 	MEMBERS_USER,
 	MEMBERS_GPU,
 	MEMBERS_UNIX,
@@ -32,6 +33,9 @@ bool members_is_part(const char *job, const char *of);
 /* Once, with a slot: whose job are we in? */
 void members_open(const char *job, uint32_t self);
 
+/* The run within it that has a limit of its own. */
+void members_open_inner(const char *job);
+
 /* The groups of users whose limit binds us, in the order of their limits. */
 void members_join(const uint32_t *gids, unsigned count);
 
@@ -41,7 +45,7 @@ void members_inherit(struct slot *own);
 /* The lowest limit of our job that others were started with on that device; BYTES_NONE. */
 uint64_t members_job_limit(uint32_t slot_device);
 
-/* Our slot's number, and the group of users of a limit; 0 of another limit. */
+/* Our slot's number; what tells limits of one scope apart: the group of users, 1 of a run within. */
 uint32_t members_self(void);
 uint32_t members_gid(int which);
 

@@ -215,6 +215,7 @@ static void put_device(struct json *json, unsigned index, const struct ledger_de
 	uint64_t used_bytes)
 {
 	static const uint8_t no_uuid[16];
+	static const char inner[] = "CUWARD_INNER_MEMORY";
 
 	json_open(json, NULL, '{');
 	json_number(json, "index", index);
@@ -237,6 +238,7 @@ static void put_device(struct json *json, unsigned index, const struct ledger_de
 		sizeof(device->limit_source));
 	put_limit(json, "job", device->job_limit_bytes, device->job_limit_source,
 		sizeof(device->job_limit_source));
+	put_limit(json, "job", device->inner_limit_bytes, inner, sizeof(inner));
 	put_limit(json, "user", device->user_limit_bytes, device->user_limit_source,
 		sizeof(device->user_limit_source));
 	put_limit(json, "group", device->group_limit_bytes, device->group_limit_source,

@@ -218,7 +218,8 @@ static bool is_limited(const struct ledger_header *header)
 	for (unsigned i = 0; i < header->device_count && i < SLOT_DEVICES; i++) {
 		const struct ledger_device *device = &header->devices[i];
 
-		if ((device->limit_bytes & device->job_limit_bytes & device->user_limit_bytes &
+		if ((device->limit_bytes & device->job_limit_bytes & device->inner_limit_bytes &
+			device->user_limit_bytes &
 			device->group_limit_bytes & device->gpu_limit_bytes) != BYTES_NONE)
 			return true;
 	}

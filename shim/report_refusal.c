@@ -48,6 +48,12 @@ static const char *what_helps(const struct process_identity *who, const struct l
 	return free_by[has_all(who, denial) ? SCOPE_PROCESS : denial->scope];
 }
 
+/* Of a run within a run: no command raises that. */
+static bool is_inner(const struct ledger_denial *denial)
+{
+	return strncmp(denial->source, "CUWARD_INNER_MEMORY", sizeof(denial->source)) == 0;
+}
+
 void report_refusal_advice(struct report_out *out, const struct ledger_view *view,
 	const struct ledger_denial *denial)
 {
@@ -62,7 +68,7 @@ void report_refusal_advice(struct report_out *out, const struct ledger_view *vie
 		text_put(out, ", or raise the limit: cuward limit set ");
 		text_number(out, who->pid);
 		text_put(out, " SIZE");
-	} else if (denial->scope == SCOPE_JOB && who->job[0]) {
+	} else if (denial->scope == SCOPE_JOB && who->job[0] && !is_inner(denial)) {
 		text_put(out, ", or raise the limit: cuward limit set ");
 		text_clean(out, who->job, strnlen(who->job, sizeof(who->job)));
 		text_put(out, " SIZE");

@@ -36,7 +36,8 @@ void settings_read(void)
 		size_t bytes = value ? strlen(value) + 1 : 0;
 
 		/* An empty limit is a mistake to be told, not the absence of one. */
-		if (bytes == 0 || (bytes == 1 && i != SETTING_memory && i != SETTING_job_memory))
+		if (bytes == 0 || (bytes == 1 && i != SETTING_memory && i != SETTING_job_memory &&
+			i != SETTING_inner_memory))
 			continue;
 		if (bytes > sizeof(settings.text) - settings.used) {
 			settings.overlong = i;

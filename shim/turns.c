@@ -170,6 +170,7 @@ static void judge(struct look *look, uint64_t wants, uint64_t left, uint64_t lim
 	look->why->limit_bytes = whose->limit_bytes;
 	look->why->used_bytes = whose->used_bytes;
 	look->why->gid = whose->gid;
+	look->why->source = whose->source;
 	look->why->kept_bytes = whose->kept_bytes;
 }
 

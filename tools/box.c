@@ -100,7 +100,8 @@ static void add_hold(struct box *box, struct box_process *process, uint32_t word
 	const struct slots_device *device = &process->file->header.devices[word];
 	uint64_t used = slot->words[word] & WORD_BYTES_MASK;
 	bool matters = used || slot->overhead[word] || slot->process_limit[word] != BYTES_NONE ||
-		(slot->job_limit[word] != BYTES_NONE && slot->job_limit[word]) || ledger ||
+		(slot->job_limit[word] != BYTES_NONE && slot->job_limit[word]) ||
+		(slot->inner_limit[word] != BYTES_NONE && slot->inner_limit[word]) || ledger ||
 		(slot->waiting_since_ns && slot->waiting_device == word);
 	struct box_hold *hold;
 
@@ -113,6 +114,7 @@ static void add_hold(struct box *box, struct box_process *process, uint32_t word
 		.gpu = box_find_gpu(box, device->uuid, device->total_bytes), .word = word, .used_bytes = used,
 		.overhead_bytes = overhead_of(process, word), .limit_bytes = slot->process_limit[word],
 		.job_limit_bytes = slot->job_limit[word] ? slot->job_limit[word] : BYTES_NONE,
+		.inner_limit_bytes = slot->inner_limit[word] ? slot->inner_limit[word] : BYTES_NONE,
 	};
 	add_wide_limits(hold, ledger);
 	if (!process->file->own && used > box->gpus[hold->gpu].total_bytes)
@@ -322,8 +324,8 @@ uint64_t box_limit(const struct box_hold *hold, const char **scope)
 		const char *scope;
 		uint64_t bytes;
 	} limits[] = { { "process", hold->limit_bytes }, { "job", hold->job_limit_bytes },
-		{ "user", hold->user_limit_bytes }, { "group", hold->group_limit_bytes },
-		{ "gpu", hold->gpu_limit_bytes } };
+		{ "job", hold->inner_limit_bytes }, { "user", hold->user_limit_bytes },
+		{ "group", hold->group_limit_bytes }, { "gpu", hold->gpu_limit_bytes } };
 	unsigned least = 0;
 
 	for (unsigned i = 1; i < sizeof(limits) / sizeof(limits[0]); i++)

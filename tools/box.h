@@ -30,7 +30,7 @@ struct box_hold {
 	uint64_t used_bytes;     /* BYTES_UNKNOWN: more than the GPU has, and not by somebody we trust */
 	uint64_t overhead_bytes; /* BYTES_UNKNOWN */
 	uint64_t limit_bytes;    /* of the process, BYTES_NONE */
-	uint64_t job_limit_bytes;
+	uint64_t job_limit_bytes, inner_limit_bytes; /* of its job, and of a run within that */
 	uint64_t user_limit_bytes, group_limit_bytes, gpu_limit_bytes; /* where its ledger can be read */
 };
 

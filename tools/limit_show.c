@@ -265,6 +265,10 @@ static void find_layers(struct layers *layers, const struct box *box, const stru
 	add_scope(layers, "user", BYTES_NONE, "", slot->user_limit_override[hold->word], ADMIN_USER, &force);
 	settle_groups(layers, told);
 	settle_gpu(layers, told);
+	if (hold->inner_limit_bytes != BYTES_NONE) {
+		add_layer(layers, "job", hold->inner_limit_bytes, "CUWARD_INNER_MEMORY");
+		layers->all[layers->count - 1].binds = true; /* another sum than that of the whole job */
+	}
 	for (unsigned i = 0; i < layers->admin.reserve_count; i++)
 		add_reserve(layers, &layers->admin.reserves[i], process->uid);
 	/* Each group is another sum, and each reserve another's: all of them apply. */

@@ -63,6 +63,7 @@ static json_t *limits_of(const struct box_hold *hold)
 
 	add_limit(limits, "process", hold->limit_bytes);
 	add_limit(limits, "job", hold->job_limit_bytes);
+	add_limit(limits, "job", hold->inner_limit_bytes);
 	add_limit(limits, "user", hold->user_limit_bytes);
 	add_limit(limits, "group", hold->group_limit_bytes);
 	add_limit(limits, "gpu", hold->gpu_limit_bytes);

@@ -36,6 +36,7 @@
 #define RUN_SETTINGS(X) \
 	X(memory, "CUWARD_MEMORY", "--memory", "none") \
 	X(job_memory, "CUWARD_JOB_MEMORY", "--job-memory", "none") \
+	X(inner_memory, "CUWARD_INNER_MEMORY", "--job-memory", "none") \
 	X(gpu, "CUDA_VISIBLE_DEVICES", "--gpu", NULL) \
 	X(priority, "CUWARD_PRIORITY", "--priority", "0") \
 	X(on_limit, "CUWARD_ON_LIMIT", "--on-limit", "deny") \

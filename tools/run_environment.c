@@ -155,9 +155,9 @@ static int name_job(struct run *run)
 
 /* ---- the plan ---- */
 
-static const enum run_setting passed_on[] = { SETTING_memory, SETTING_job_memory, SETTING_gpu,
-	SETTING_priority, SETTING_on_limit, SETTING_overhead, SETTING_leak, SETTING_stack, SETTING_gpu_time,
-	SETTING_label, SETTING_log };
+static const enum run_setting passed_on[] = { SETTING_memory, SETTING_job_memory, SETTING_inner_memory,
+	SETTING_gpu, SETTING_priority, SETTING_on_limit, SETTING_overhead, SETTING_leak, SETTING_stack,
+	SETTING_gpu_time, SETTING_label, SETTING_log };
 
 /* Is it this run that the job's limit was given to? An outer run's binds us too, as part of that. */
 static bool limits_a_job(const struct run *run)
@@ -177,6 +177,8 @@ int run_environment_plan(struct run *run)
 	/* The limit binds all of the run it was given to, runs within it included. */
 	if (limits_a_job(run))
 		change("CUWARD_JOB_OF", "cuward run", "%s", run->job);
+	if (strcmp(run->values[SETTING_inner_memory].source, "command line") == 0)
+		change("CUWARD_INNER_OF", "cuward run", "%s", run->job);
 	change("CUWARD_DIR", getenv("CUWARD_DIR") ? "environment" : "default", "%s", run->dir);
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
 		const struct run_value *value = &run->values[passed_on[i]];
@@ -265,9 +267,12 @@ void run_environment_print(const struct run *run)
 	printf("command: %s\n", run->program);
 	print_limit(run, SETTING_memory, "each process");
 	print_limit(run, SETTING_job_memory, "all processes together");
+	if (strcmp(run->values[SETTING_inner_memory].text, "none") != 0)
+		print_limit(run, SETTING_inner_memory, "those of this run within the other");
 	print_policy(run);
 	for (enum run_setting i = 0; i < SETTING_COUNT; i++)
-		if (run->values[i].text && i != SETTING_memory && i != SETTING_job_memory)
+		if (run->values[i].text && i != SETTING_memory && i != SETTING_job_memory &&
+			i != SETTING_inner_memory)
 			printf("%s: %s  (%s)\n", run_setting_option(i), run->values[i].text,
 				run->values[i].source);
 	if (run->wait)

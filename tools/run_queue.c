@@ -74,8 +74,10 @@ static void name_command(char text[128], char *const *argv)
 static const struct run_value *asked_by(const struct run *run)
 {
 	const struct run_value *job = &run->values[SETTING_job_memory];
+	const struct run_value *inner = &run->values[SETTING_inner_memory];
 
-	return strcmp(job->text, "none") != 0 ? job : &run->values[SETTING_memory];
+	return strcmp(inner->text, "none") != 0 ? inner : strcmp(job->text, "none") != 0 ? job :
+		&run->values[SETTING_memory];
 }
 
 static int find_asks(struct waiting *w)

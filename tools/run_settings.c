@@ -92,23 +92,24 @@ static bool is_no_lower(const char *text, const char *than)
 }
 
 /*
- * The outer run's limit counts other processes than ours does; one value cannot say both. Where ours is
- * no lower, the outer one keeps to it as well.
+ * The outer run's limit counts other processes than ours does: it stays, and ours is the inner one.
+ * Where ours is no lower, the outer one keeps to it as well.
  */
 static int check_job_memory(struct run *run, enum run_setting setting)
 {
 	const char *outer = getenv(settings[setting].variable);
+	const char *inner = getenv(settings[SETTING_inner_memory].variable);
 	struct run_value *value = &run->values[setting];
 
 	if (check_limit(run, setting) != 0)
 		return EXIT_CUWARD;
-	if (!outer || strcmp(outer, "none") == 0 || strcmp(value->source, "command line") != 0 ||
-		strcmp(outer, value->text) == 0)
+	if (!outer || strcmp(outer, "none") == 0 || strcmp(value->source, "command line") != 0)
 		return 0;
-	if (!is_no_lower(value->text, outer))
-		return run_fail("--job-memory %s inside a run with %s=%s: a lower job limit within a job "
-			"limit is not supported by this version; -m limits each of its processes", value->text,
-			settings[setting].variable, outer);
+	if (inner && !is_no_lower(value->text, outer) && !is_no_lower(value->text, inner))
+		return run_fail("--job-memory %s inside a run with --job-memory %s inside one with %s: no more "
+			"than two limits of jobs can apply; -m limits each process", value->text, inner, outer);
+	if (!inner && !is_no_lower(value->text, outer))
+		run->values[SETTING_inner_memory] = *value;
 	*value = (struct run_value){ outer, "environment" };
 	return 0;
 }
@@ -338,6 +339,7 @@ static int check_label(struct run *run, enum run_setting setting)
 static int (*const checks[SETTING_COUNT])(struct run *run, enum run_setting setting) = {
 	[SETTING_memory] = check_memory,
 	[SETTING_job_memory] = check_job_memory,
+	[SETTING_inner_memory] = check_limit,
 	[SETTING_gpu] = check_gpu,
 	[SETTING_priority] = check_priority,
 	[SETTING_on_limit] = check_on_limit,
@@ -356,7 +358,7 @@ static int (*const checks[SETTING_COUNT])(struct run *run, enum run_setting sett
 static bool counts(enum run_setting setting, const char *text)
 {
 	return text && (*text || setting == SETTING_memory || setting == SETTING_job_memory ||
-		setting == SETTING_gpu);
+		setting == SETTING_inner_memory || setting == SETTING_gpu);
 }
 
 /* Who asks for leaks wants to know how the program came to them. */

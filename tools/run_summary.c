@@ -72,6 +72,8 @@ static void put_device(struct report_out *out, unsigned index, const struct ledg
 	uint64_t limit = device->limit_bytes < device->job_limit_bytes ? device->limit_bytes :
 		device->job_limit_bytes;
 
+	if (device->inner_limit_bytes < limit)
+		limit = device->inner_limit_bytes;
 	if (device->user_limit_bytes < limit)
 		limit = device->user_limit_bytes;
 	if (device->peak_bytes == 0 && device->denied == 0)

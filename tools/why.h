@@ -75,7 +75,7 @@ struct why_limit {
 	bool binds;          /* of all that bind the process there, this one leaves least */
 };
 
-#define WHY_LIMITS (4 + SLOT_GROUPS)
+#define WHY_LIMITS (5 + SLOT_GROUPS)
 
 /* why_limits.c: all of them, the one that leaves least first. How many? */
 unsigned why_limits(const struct why_watch *watch, size_t process, const struct box_hold *hold,

@@ -49,6 +49,16 @@ static bool is_of_job(const struct box_process *of, const struct box_process *ot
 		length < sizeof(of->who->job) && strncmp(of->who->job, other->who->job, length) == 0;
 }
 
+/* A run within a job that has a limit of its own. */
+static bool is_of_inner(const struct box_process *of, const struct box_process *other, uint32_t gid)
+{
+	uint32_t length = of->entry->slot.inner_length;
+
+	(void)gid;
+	return of->file == other->file && length == other->entry->slot.inner_length &&
+		length < sizeof(of->who->job) && strncmp(of->who->job, other->who->job, length) == 0;
+}
+
 static bool is_of_user(const struct box_process *of, const struct box_process *other, uint32_t gid)
 {
 	(void)gid;
@@ -249,6 +259,16 @@ static void add_job(struct looking *l)
 		.live = l->now->job_limit_override[word], .admin = &l->admin.max[ADMIN_JOB][0] });
 }
 
+static void add_inner(struct looking *l)
+{
+	char job[sizeof(l->process->who->job)];
+
+	snprintf(job, sizeof(job), "%.*s", (int)l->now->inner_length, l->process->who->job);
+	add(l, &(struct limit_of){ .scope = "job", .whose = job, .counted = is_of_inner,
+		.bytes = l->now->inner_limit[l->hold->word] ? l->now->inner_limit[l->hold->word] : BYTES_NONE,
+		.told = "CUWARD_INNER_MEMORY" });
+}
+
 static void add_user(struct looking *l)
 {
 	uint64_t live = l->now->user_limit_override[l->hold->word];
@@ -347,6 +367,7 @@ unsigned why_limits(const struct why_watch *watch, size_t process, const struct 
 	read_policy(&l);
 	add_process(&l);
 	add_job(&l);
+	add_inner(&l);
 	add_user(&l);
 	add_groups(&l);
 	add_gpu(&l);

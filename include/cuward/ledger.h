@@ -37,7 +37,7 @@
  * An odd number of cache lines: a limit of many processes is decided by reading the words of all their
  * slots, and at 2048 bytes these share two of a cache's 64 sets (measured: 100 ns for 64 slots).
  */
-#define SLOT_BYTES (47 * 64)
+#define SLOT_BYTES (51 * 64)
 
 /*
  * One word of a slot: what the owner holds on one device. version (top 8 bits) changes with each
@@ -182,13 +182,14 @@ struct slot {
 	uint32_t waiting_device; /* index of the word */
 	uint64_t job_limit[SLOT_DEVICES]; /* bytes, BYTES_NONE without one */
 	uint32_t denied;           /* requests refused so far */
-	uint32_t reserved_denied;
+	uint32_t inner_length;     /* the same as group_length, of a limit within that one */
 	uint32_t group_gids[SLOT_GROUPS]; /* groups of users whose limit binds it, + 1 */
 	uint32_t control_done;     /* the last value of `control` that was carried out */
 	uint32_t control_answer;   /* enum trace_answer */
 	struct slot_wait waits[SLOT_WAITS];
 	uint64_t job_asked[SLOT_DEVICES]; /* of its job, by its environment; 0 or BYTES_NONE: nothing */
 	uint64_t leases[SLOT_DEVICES];
+	uint64_t inner_limit[SLOT_DEVICES]; /* of a run within its job; bytes, BYTES_NONE without one */
 	uint8_t reserved[64];
 };
 
@@ -308,6 +309,7 @@ struct ledger_device {
 	char limit_source[48]; /* "CUWARD_MEMORY", "default", ... */
 	uint64_t job_limit_bytes;
 	char job_limit_source[48];
+	uint64_t inner_limit_bytes; /* of a run within the job; BYTES_NONE without one */
 	uint64_t user_limit_bytes;
 	char user_limit_source[48];
 	uint64_t group_limit_bytes; /* the lowest of those of its user's groups */

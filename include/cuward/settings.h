@@ -45,6 +45,10 @@
 	  "what the shim says on stderr: off, error, warn, info, debug") \
 	X(job_of, "CUWARD_JOB_OF", "", \
 	  "id of the job that CUWARD_JOB_MEMORY limits; cuward run sets it") \
+	X(inner_memory, "CUWARD_INNER_MEMORY", "none", \
+	  "limit of a run within a run, beside CUWARD_JOB_MEMORY; cuward run sets it") \
+	X(inner_of, "CUWARD_INNER_OF", "", \
+	  "id of the job that CUWARD_INNER_MEMORY limits; cuward run sets it") \
 	X(job, "CUWARD_JOB", "", \
 	  "id of the job this process belongs to; cuward run sets it, nested runs append /id") \
 	X(dir, "CUWARD_DIR", "", \

@@ -166,6 +166,14 @@ layers() {
 	layers $pid "[[\"job\",$((1 << 30)),\"CUWARD_JOB_MEMORY\",false],[\"job\",$((8 * MiB)),\"cuward limit\",true]]"
 }
 
+@test "a lower limit of a run within a job: both bind" {
+	CUWARD_JOB=a/b CUWARD_JOB_OF=a CUWARD_JOB_MEMORY=1G CUWARD_INNER_OF=a/b CUWARD_INNER_MEMORY=8M \
+		holder init device 0 alloc 1M say held sleep 600000
+	layers $pid "[[\"job\",$((1 << 30)),\"CUWARD_JOB_MEMORY\",true],[\"job\",$((8 * MiB)),\"CUWARD_INNER_MEMORY\",true]]"
+	"$cuward" ps --json | jq -e --argjson want "[{\"scope\":\"job\",\"bytes\":$((1 << 30))},{\"scope\":\"job\",\"bytes\":$((8 * MiB))}]" \
+		'.processes[0].devices[0].limits == $want'
+}
+
 @test "check: a text, and a process that holds more already" {
 	holder init device 0 alloc 8M say held sleep 600000
 	"$cuward" limit check 8G

@@ -67,6 +67,20 @@ near() {
 	[ -z "$(near $other)" ]
 }
 
+@test "of a run within a job: what the others of the job hold is not in it" {
+	export CUWARD_JOB_OF=j CUWARD_JOB_MEMORY=1G
+	CUWARD_JOB=j/beside holder init device 0 alloc 64M say held launches 600000
+	export CUWARD_INNER_OF=j/in CUWARD_INNER_MEMORY=10M
+	CUWARD_JOB=j/in holder init device 0 alloc 4M say held launches 600000
+	[ -z "$(near $pid)" ]
+	CUWARD_JOB=j/in/deep holder init device 0 alloc 5M say held launches 600000
+	near $pid
+	diff near - <<-Y
+		9.00 MiB of the job limit of 10.0 MiB (j/in; CUWARD_INNER_MEMORY) are used on GPU-51000000: 5.00 MiB by this process, 4.00 MiB by 1 other
+		["job","j/in","CUWARD_INNER_MEMORY",$((10 * MiB)),$((9 * MiB)),$((5 * MiB)),1,0,true]
+	Y
+}
+
 @test "two limits at once: the one that leaves least binds, and comes first" {
 	CUWARD_MEMORY=100M CUWARD_JOB=j CUWARD_JOB_MEMORY=99M holder init device 0 alloc 96M say held launches 600000
 	near $pid

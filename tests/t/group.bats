@@ -77,6 +77,46 @@ in_job() {
 		"$play" init device 0 alloc 4M refused 1M
 }
 
+@test "a lower limit of a run within a run: both apply" {
+	# inner LIMIT WORD...: within what called it; its report in inner.json.
+	printf '%s\n' '#!/bin/bash' "exec '$B/cuward' run -q --sim --job-memory \$1 --report inner.json -- '$play' init device 0 \"\${@:2}\"" >inner
+	chmod +x inner
+	outer() { "$B/cuward" run -q --sim --job-memory "$1" -- "$play" init device 0 "${@:2}"; }
+	# Its own, though the outer one leaves more: all its processes together.
+	outer 8M alloc 1M sh "./inner 4M alloc 3M refused 2M alloc 1M sh \"'$play' init device 0 refused 1K\""
+	jq -e '.processes | map(select(.devices[0].peak_bytes > 0))[0] |
+		([.devices[0].limits[] | [.scope, .bytes, .source]] ==
+		[["job", 8388608, "CUWARD_JOB_MEMORY"], ["job", 4194304, "CUWARD_INNER_MEMORY"]]) and
+		([.denials[] | [.scope, .limit_bytes, .used_bytes, .source]] ==
+		[["job", 4194304, 3145728, "CUWARD_INNER_MEMORY"]])' inner.json
+	jq -e '.processes | map(select(.devices[0].peak_bytes == 0))[0].denials[0] |
+		.limit_bytes == 4194304 and .used_bytes == 4194304' inner.json
+	# The outer one's, though its own leaves more.
+	rm inner.json
+	outer 8M alloc 5M sh "./inner 4M alloc 2M refused 2M alloc 1M"
+	jq -e '.processes[0].denials[0] | [.limit_bytes, .used_bytes, .source] ==
+		[8388608, 7340032, "CUWARD_JOB_MEMORY"]' inner.json
+	# Which is lower may depend on the GPU.
+	outer 50% sh "./inner 4M alloc 4M refused 1M" alloc 1G
+	# A third one would be one too many, unless the others keep to it.
+	outer 8M sh "./inner 4M sh \"./inner 6M alloc 4M refused 1M\""
+	run outer 8M sh "./inner 4M sh \"./inner 2M\""
+	[ "$status" -ne 0 ]
+	[[ $output == *"no more than two limits of jobs can apply"* ]]
+}
+
+@test "a lower limit of a run within a run: contended, waited for, never passed" {
+	export CUWARD_SIM_TRUTH=$PWD/truth
+	"$B/cuward" run -q --sim --job-memory 8M -- "$B/cuward" run -q --sim --job-memory 3M -- \
+		"$apps/group" 3 2 60000 $((512 << 10)) >out
+	[ "$(awk '{ print ($2 >= 60000) ($4 > 0) }' out)" = 11 ]
+	[ "$("$B/sim/truth" truth device.0.requested_high)" -le $((3 << 20)) ]
+	[ "$("$B/sim/truth" truth device.0.requested_high)" -ge $((2 << 20)) ]
+	# One that waits gets what another of the same run frees.
+	"$B/cuward" run -q --sim --job-memory 8M -- "$B/cuward" run -q --sim --job-memory 4M --on-limit wait=20s -- bash -c \
+		"'$play' init device 0 alloc 3M say held sleep 300 freeall & sleep 0.1; '$play' init device 0 alloc 2M; status=\$?; wait; exit \$status"
+}
+
 @test "who lost the variable is bound as the others are, and another job's is not" {
 	CUWARD_JOB_MEMORY=8M in_job "$play" init device 0 alloc 4M say held sleep 600000
 	CUWARD_JOB=j guest 0 "$play" init device 0 refused 5M alloc 4M

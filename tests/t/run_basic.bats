@@ -295,8 +295,9 @@ program() { # NAME: a C program from stdin
 	[ "$(lowest 0=none 0=1K)" = 0=1024 ]
 	expect 125 "which is lower depends on the GPU" env CUWARD_MEMORY=50% "$B/cuward" run -m 4G true
 	expect 125 "which is lower depends on the GPU" env CUWARD_MEMORY=0=1G "$B/cuward" run -m 4G true
-	expect 125 "a lower job limit within a job limit" \
-		"$B/cuward" run --job-memory 4G "$B/cuward" run --job-memory 2G true
+	[ "$("$B/cuward" run --job-memory 4G "$B/cuward" run --job-memory 2G sh -c 'echo $CUWARD_JOB_MEMORY \
+		$CUWARD_INNER_MEMORY; [ "$CUWARD_JOB" = "$CUWARD_INNER_OF" ] && [ "${CUWARD_JOB%/*}" = "$CUWARD_JOB_OF" ] && echo so')" = "4G 2G
+so" ]
 }
 
 @test "--dry-run" {
