@@ -156,6 +156,9 @@ int run_settings_read(struct run *run);
 const char *run_setting_variable(enum run_setting setting);
 const char *run_setting_option(enum run_setting setting);
 
+/* The limit that tells how much memory it needs: of the run, else of each process. */
+const struct run_value *run_setting_asks(const struct run *run);
+
 /* run_limits.c: the lowest of two limits, as text. False: they cannot be compared. */
 bool run_limits_lowest(const char *a, const char *b, char *text, size_t bytes);
 

@@ -71,18 +71,9 @@ static void name_command(char text[128], char *const *argv)
 	text[used] = '\0';
 }
 
-static const struct run_value *asked_by(const struct run *run)
-{
-	const struct run_value *job = &run->values[SETTING_job_memory];
-	const struct run_value *inner = &run->values[SETTING_inner_memory];
-
-	return strcmp(inner->text, "none") != 0 ? inner : strcmp(job->text, "none") != 0 ? job :
-		&run->values[SETTING_memory];
-}
-
 static int find_asks(struct waiting *w)
 {
-	const struct run_value *value = asked_by(w->run);
+	const struct run_value *value = run_setting_asks(w->run);
 	struct limit_device devices[SLOT_DEVICES];
 	uint64_t bytes[SLOT_DEVICES];
 	struct limit limit;

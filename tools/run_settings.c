@@ -33,6 +33,16 @@ const char *run_setting_option(enum run_setting setting)
 	return settings[setting].option;
 }
 
+const struct run_value *run_setting_asks(const struct run *run)
+{
+	static const enum run_setting order[] = { SETTING_inner_memory, SETTING_job_memory };
+
+	for (unsigned i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+		if (strcmp(run->values[order[i]].text, "none") != 0)
+			return &run->values[order[i]];
+	return &run->values[SETTING_memory];
+}
+
 /* "-m 4Q (command line)" or "CUWARD_MEMORY=4Q (environment)": whose value is to blame. */
 static int refuse(const struct run *run, enum run_setting setting, const char *problem)
 {
