@@ -20,9 +20,14 @@ static inline void blocked_open(enum call call)
 	guest_active(now);
 }
 
+/* In a child that was forked in the call, by a handler, there is nothing left to note anything in. */
 static inline void blocked_close(void)
 {
-	__atomic_store_n(&guest_thread()->counts->sync_since_ns, 0, __ATOMIC_RELEASE);
+	const struct thread *thread = guest_thread();
+
+	if (unlikely(!thread || !thread->counts))
+		return;
+	__atomic_store_n(&thread->counts->sync_since_ns, 0, __ATOMIC_RELEASE);
 	guest_active(guest_realtime_ns());
 }
 

@@ -14,17 +14,15 @@ enum call {
 #undef X
 };
 
-/* Calls that are counted and jumped to (entry.c): how often they failed is not known. */
-static inline bool call_jumps(enum call call)
+/*
+ * Launches of one kernel, the calls that come most: their entry saves what it can (entry.c). What the
+ * driver calls in there is taken for a call of the program.
+ */
+static inline bool call_is_bare(enum call call)
 {
 	return call == CALL_cuLaunchKernel || call == CALL_cuLaunchKernel_ptsz ||
+		call == CALL_cuLaunchKernelEx || call == CALL_cuLaunchKernelEx_ptsz ||
 		call == CALL_cuLaunchCooperativeKernel || call == CALL_cuLaunchCooperativeKernel_ptsz;
-}
-
-/* Launches that are called on: no mark says that a thread is in one (entry.c). */
-static inline bool call_unmarked(enum call call)
-{
-	return call == CALL_cuLaunchKernelEx || call == CALL_cuLaunchKernelEx_ptsz;
 }
 
 /* The call of this exact exported name, -1 for any other text. */

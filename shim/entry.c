@@ -12,15 +12,10 @@
 #include "traced.h"
 
 /*
- * A launch has arguments on the stack, and calling on would copy them all: it is jumped to, without a
- * guard, errors uncounted, and its hook is only asked while tracing. call_jumps() is a constant.
- */
-
-/*
  * What a thread launched last is told to whoever asks why it waits: one store, and for launches only. A
  * launch has a row here, which says where among its arguments the function stands.
  */
-#define NOTE(launch) cw_thread->counts->launched = (uint64_t)(launch)
+#define NOTE(launch) cw_counts->launched = (uint64_t)(launch)
 #define NOTE_FIRST(f, ...) NOTE(f)
 #define NOTE_SECOND(config, f, ...) NOTE(f)
 #define NOTE_GRAPH(...) NOTE(LAUNCHED_GRAPH)
@@ -41,22 +36,10 @@
 #define NOTER_OF(...) NOTER_OF_THESE(__VA_ARGS__)
 #define NOTER_OF_THESE(row, noter, ...) noter
 
-/* Whoever asks why nothing happens sees in which call a thread is, whether it waits or works there. */
-#define NOTE_IN(call, value) \
-	if (!call_unmarked(call)) \
-		__atomic_store_n(&cw_thread->counts->in_call, value, __ATOMIC_RELAXED)
-
 /* The names in the bodies carry a prefix: parameters of driver calls are called anything. */
 
-/* A call that is jumped to leaves nothing behind: it may be the last before a fork. True: traced. */
-static bool jumped_to(enum call call)
-{
-	struct thread *thread = guest_thread();
-
-	thread->counts->calls[call].count++;
-	thread->call = thread_idle();
-	return trace_on;
-}
+/* Where the frame of a bare call begins, for its odd half, which is not jumped to. */
+static __thread const void *bare_frame;
 
 /*
  * The first call of a thread or of a forked child, a call of the driver inside one of ours, or
@@ -65,44 +48,72 @@ static bool jumped_to(enum call call)
 #define X(name, params, args) \
 	static __attribute__((noinline, cold)) CUresult odd_##name params \
 	{ \
-		if (guest_nested(__builtin_dwarf_cfa()) || !guest_enter()) \
+		CUresult cw_result; \
+\
+		if (guest_nested(call_is_bare(CALL_##name) ? bare_frame : __builtin_dwarf_cfa()) || \
+			!guest_enter()) \
 			return real.name args; \
-		if (call_jumps(CALL_##name) && !kernel_wipes) \
-			return (jumped_to(CALL_##name) ? on_##name : real.name) args; \
-		return name args; \
+		cw_result = name args; \
+		if (call_is_bare(CALL_##name) && !thread_idle()) \
+			guest_thread()->call = 0; \
+		return cw_result; \
 	}
 DRIVER_CALLS(X)
 #undef X
 
+/* A thread whose call is none of ours to note. */
+static struct thread nobody;
+
+/* Counted, and whoever asks why nothing happens sees that the thread is in there. */
+#define BEGIN(name, args) \
+	cw_counts = cw_thread->counts; \
+	cw_counts->calls[CALL_##name].count++; \
+	__atomic_store_n(&cw_counts->in_call, CALL_##name + 1u, __ATOMIC_RELAXED); \
+	NOTER(name) args
+
+/* In a child that was forked in the call, by a handler, there is nothing left to note anything in. */
+#define END(name) \
+	cw_counts = cw_thread->counts; \
+	if (unlikely(!cw_counts)) \
+		return cw_result; \
+	__atomic_store_n(&cw_counts->in_call, 0, __ATOMIC_RELAXED); \
+	if (unlikely(cw_result != CUDA_SUCCESS)) \
+		cw_counts->calls[CALL_##name].errors++
+
+/*
+ * A bare call has no guard, does not allocate, so that nobody asks who called, and goes to its hook only
+ * while somebody asks for that: this pays for the copies of its arguments, which most of them have on
+ * the stack. It is called in one place, so that they are not kept in registers until then.
+ */
 #define X(name, params, args) \
 	CUresult name params \
 	{ \
 		struct thread *cw_thread = guest_thread(); \
+		CUresult(*cw_next) params = odd_##name; \
+		struct ledger_thread *cw_counts; \
 		CUresult cw_result; \
 \
-		if (call_jumps(CALL_##name)) { \
-			CUresult(*cw_next) params = odd_##name; \
-\
+		if (call_is_bare(CALL_##name)) { \
 			if (likely(cw_thread && cw_thread->call == THREAD_IDLE)) { \
-				cw_thread->counts->calls[CALL_##name].count++; \
-				NOTER(name) args; \
+				BEGIN(name, args); \
 				cw_next = attention_wanted() ? on_##name : real.name; \
+			} else { \
+				cw_thread = &nobody; \
+				bare_frame = __builtin_dwarf_cfa(); \
 			} \
-			return cw_next args; \
+			cw_result = cw_next args; \
+			END(name); \
+			return cw_result; \
 		} \
 		if (unlikely(!cw_thread || cw_thread->call != THREAD_IDLE)) \
 			return odd_##name args; \
 		cw_thread->caller = __builtin_return_address(0); \
 		cw_thread->frame = __builtin_frame_address(0); \
 		cw_thread->call = THREAD_CALL(CALL_##name); \
-		cw_thread->counts->calls[CALL_##name].count++; \
-		NOTE_IN(CALL_##name, CALL_##name + 1u); \
-		NOTER(name) args; \
+		BEGIN(name, args); \
 		cw_result = on_##name args; \
-		NOTE_IN(CALL_##name, 0u); \
+		END(name); \
 		cw_thread->call = thread_idle(); \
-		if (unlikely(cw_result != CUDA_SUCCESS)) \
-			cw_thread->counts->calls[CALL_##name].errors++; \
 		return cw_result; \
 	}
 DRIVER_CALLS(X)

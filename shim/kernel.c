@@ -13,7 +13,7 @@
 /* No kernel knows it: whoever agrees to this does not listen. */
 #define NO_ADVICE 0x6375
 
-bool kernel_wipes = true;
+uint32_t kernel_wipes = 1;
 
 /* Static, so that a forked child knows as well. */
 static enum { NOT_ASKED, FOLLOWS, AGREES } advice;
@@ -25,7 +25,7 @@ void kernel_wipe_on_fork(void *memory, size_t bytes)
 	if (advice == NOT_ASKED)
 		advice = madvise(memory, bytes, NO_ADVICE) == 0 ? AGREES : FOLLOWS;
 	if (madvise(memory, bytes, MADV_WIPEONFORK) != 0 || advice == AGREES)
-		__atomic_store_n(&kernel_wipes, false, __ATOMIC_RELAXED);
+		__atomic_store_n(&kernel_wipes, 0, __ATOMIC_RELAXED);
 	errno = saved;
 }
 

@@ -8,11 +8,11 @@
 #ifndef CUWARD_KERNEL_H
 #define CUWARD_KERNEL_H
 
-#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* All memory given to kernel_wipe_on_fork() so far will be zero in any forked child. */
-extern bool kernel_wipes;
+/* 1: all memory given to kernel_wipe_on_fork() so far will be zero in any forked child; else 0. */
+extern uint32_t kernel_wipes;
 
 /* Zero this page-aligned memory in any forked child, however it was forked. */
 void kernel_wipe_on_fork(void *memory, size_t bytes);

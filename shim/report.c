@@ -365,10 +365,7 @@ static void put_calls(struct json *json, const struct ledger_view *view)
 			continue;
 		json_open_flat(json, name, '{');
 		json_number(json, "count", count);
-		if (call_jumps(call))
-			json_null(json, "errors");
-		else
-			json_number(json, "errors", errors);
+		json_number(json, "errors", errors);
 		json_close(json, '}');
 	}
 	json_close(json, '}');

@@ -230,6 +230,7 @@ static void look(struct box_process *process, const struct ledger_peek *now, uin
 	uint64_t opened_ns)
 {
 	const struct ledger_peek *before = &process->peek;
+	uint32_t thread;
 
 	process->calls = now->calls > before->calls ? now->calls - before->calls : 0;
 	process->busy = process->calls > 0;
@@ -238,8 +239,11 @@ static void look(struct box_process *process, const struct ledger_peek *now, uin
 	/* A thread that was led out of a wait by a signal goes on, and its mark stays. */
 	process->sync_ns = before->sync_since_ns == now->sync_since_ns &&
 		before->sync_calls == now->sync_calls ? since(now_ns, now->sync_since_ns) : 0;
-	process->in_call = process->sync_ns ? 0 : ledger_peek_in_call(before, now);
+	process->in_call = process->sync_ns ? 0 : ledger_peek_in_call(before, now, &thread);
 	process->in_call_ns = process->in_call ? since(now_ns, opened_ns) : 0;
+	process->in_call_kernel[0] = '\0';
+	if (process->in_call)
+		ledger_peek_kernel(process->in_call_kernel, process->file, process->entry, thread);
 }
 
 void box_look(struct box *box)

@@ -53,6 +53,7 @@ struct box_process {
 	uint64_t sync_ns;     /* so long a thread has been waiting for the GPU, 0 none */
 	unsigned in_call;     /* box_look(): a thread was in this call all the time, + 1; 0 none, ... */
 	uint64_t in_call_ns;  /* ... so long; since when it is in there is not known */
+	char in_call_kernel[96]; /* that this thread launched last; "" none, or its name is not known */
 	bool stopped;         /* by a signal */
 	uint64_t waiting_ns;  /* so long it waits for memory, 0 it does not */
 };

@@ -88,6 +88,13 @@ static bool read_all(int fd, void *to, size_t bytes, off_t offset)
 	return pread(fd, to, bytes, offset) == (ssize_t)bytes;
 }
 
+static void copy_kernel(char kernel[96], const struct ledger_thread *thread)
+{
+	kernel[0] = '\0';
+	if (thread->launched && thread->launched == thread->launched_named)
+		snprintf(kernel, 96, "%.*s", (int)sizeof(thread->launched_name), thread->launched_name);
+}
+
 static void read_thread(struct ledger_peek *peek, uint64_t *by_call, const struct ledger_thread *thread)
 {
 	uint32_t number = peek->thread_count++;
@@ -109,10 +116,7 @@ static void read_thread(struct ledger_peek *peek, uint64_t *by_call, const struc
 		peek->sync_since_ns = thread->sync_since_ns;
 		peek->sync_call = thread->sync_call;
 		peek->sync_calls = calls;
-		peek->kernel[0] = '\0';
-		if (thread->launched && thread->launched == thread->launched_named)
-			snprintf(peek->kernel, sizeof(peek->kernel), "%.*s",
-				(int)sizeof(thread->launched_name), thread->launched_name);
+		copy_kernel(peek->kernel, thread);
 	}
 }
 
@@ -230,7 +234,8 @@ bool ledger_peek_works(unsigned call)
 }
 
 /* A thread's number is its own for as long as its process lives. */
-unsigned ledger_peek_in_call(const struct ledger_peek *before, const struct ledger_peek *now)
+unsigned ledger_peek_in_call(const struct ledger_peek *before, const struct ledger_peek *now,
+	uint32_t *thread)
 {
 	unsigned works = 0;
 
@@ -240,11 +245,26 @@ unsigned ledger_peek_in_call(const struct ledger_peek *before, const struct ledg
 		if (!in_call || in_call != before->threads[i].in_call ||
 			now->threads[i].calls != before->threads[i].calls)
 			continue;
+		*thread = i;
 		if (!ledger_peek_works(in_call - 1))
 			return in_call;
 		works = in_call;
 	}
 	return works;
+}
+
+void ledger_peek_kernel(char kernel[96], const struct slots_file *file, const struct slots_entry *entry,
+	uint32_t thread)
+{
+	static struct ledger_thread block;
+	int fd = open_ledger(file, entry);
+
+	kernel[0] = '\0';
+	if (fd < 0)
+		return;
+	if (read_all(fd, &block, sizeof(block), (off_t)(LEDGER_THREADS_OFFSET + thread * sizeof(block))))
+		copy_kernel(kernel, &block);
+	close(fd);
 }
 
 void ledger_peek_free(struct ledger_peek *peek)

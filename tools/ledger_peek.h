@@ -46,9 +46,13 @@ struct ledger_header *ledger_peek_header(const struct slots_file *file,
 void ledger_peek_done(void);
 /*
  * The call that some thread was in all the time from one look to the other, + 1; 0 none. One in which
- * it may wait for the GPU before one in which it works (compiles, loads, makes ready).
+ * it may wait for the GPU before one in which it works (compiles, loads, makes ready). `thread`: whose.
  */
-unsigned ledger_peek_in_call(const struct ledger_peek *before, const struct ledger_peek *now);
+unsigned ledger_peek_in_call(const struct ledger_peek *before, const struct ledger_peek *now,
+	uint32_t *thread);
+/* What that thread launched last; "" nothing, or its name is not known. */
+void ledger_peek_kernel(char kernel[96], const struct slots_file *file, const struct slots_entry *entry,
+	uint32_t thread);
 bool ledger_peek_works(unsigned call);
 void ledger_peek_free(struct ledger_peek *peek);
 

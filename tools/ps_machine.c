@@ -101,7 +101,8 @@ static json_t *waiting_of(const struct box *box, const struct box_process *proce
 static json_t *sync_of(const struct box_process *process)
 {
 	if (process->in_call)
-		return json_pack("{s:s, s:n, s:n}", "call", call_name(process->in_call - 1), "for_ns", "kernel");
+		return json_pack("{s:s, s:n, s:o}", "call", call_name(process->in_call - 1), "for_ns", "kernel",
+			process->in_call_kernel[0] ? ps_text(process->in_call_kernel) : json_null());
 	return !process->sync_ns ? json_null() : json_pack("{s:s, s:o, s:o}", "call",
 		call_name(process->peek.sync_call), "for_ns", ps_bytes(process->sync_ns), "kernel",
 		process->peek.kernel[0] ? ps_text(process->peek.kernel) : json_null());

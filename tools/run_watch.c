@@ -42,6 +42,7 @@ struct watched {
 	uint64_t quiet_ns[WATCH_COUNT]; /* so long it is as --stall, as --idle means it */
 	bool told[WATCH_COUNT];
 	unsigned in_call; /* a thread was in it at the last two looks, + 1; 0: none, or one with a time */
+	uint32_t in_call_thread;
 	unsigned call; /* most of the last change */
 	int pidfd;     /* it was sent SIGTERM; 0 it was not */
 	uint64_t kill_ns; /* CLOCK_MONOTONIC: then SIGKILL follows */
@@ -209,9 +210,11 @@ void run_watch_end(struct run *run)
 
 /* ---- what is seen ---- */
 
-static void find(struct run *run, enum run_watch_for what, struct watched *one, const struct slot *slot)
+static void find(struct run *run, enum run_watch_for what, struct watched *one,
+	const struct slots_file *file, const struct slots_entry *entry)
 {
 	const struct run_watch_order *order = &run->watch.orders[what];
+	const struct slot *slot = &entry->slot;
 	struct run_watch_found found = {
 		.what = what, .who = slot->who, .since_ns = one->since_ns, .for_ns = one->quiet_ns[what],
 		.held_bytes = held(slot), .call = one->call,
@@ -220,6 +223,7 @@ static void find(struct run *run, enum run_watch_for what, struct watched *one, 
 	if (what == WATCH_STALL && one->in_call) {
 		found.call = one->in_call - 1;
 		found.since_ns = run_now_ns() - found.for_ns;
+		ledger_peek_kernel(found.kernel, file, entry, one->in_call_thread);
 	} else if (what == WATCH_STALL) {
 		found.call = one->last.sync_call;
 		found.since_ns = one->last.sync_since_ns;
@@ -265,7 +269,7 @@ static void compare(struct watched *one, const struct ledger_peek *now, const ui
 	bool calm = slot->activity_ns == one->activity_ns;
 	bool waits = now->sync_since_ns && now->sync_since_ns == last->sync_since_ns &&
 		now->sync_calls == last->sync_calls;
-	unsigned in_call = waits || !calm ? 0 : ledger_peek_in_call(last, now);
+	unsigned in_call = waits || !calm ? 0 : ledger_peek_in_call(last, now, &one->in_call_thread);
 
 	if (in_call && (in_call != one->in_call || ledger_peek_works(in_call - 1)))
 		one->quiet_ns[WATCH_STALL] = 0;
@@ -306,7 +310,7 @@ static void look_at(struct run *run, struct watched *one, const struct slots_fil
 		one->quiet_ns[what] = same[what] ? one->quiet_ns[what] + step : 0;
 		one->told[what] &= same[what];
 		if (wanted && !one->told[what] && one->quiet_ns[what] >= wanted)
-			find(run, what, one, &entry->slot);
+			find(run, what, one, file, entry);
 	}
 }
 

@@ -79,32 +79,32 @@ static void tell_activity(const struct telling *t)
 {
 	const struct box_process *process = t->process;
 	uint64_t quiet = quiet_ns(t);
-	char *kernel = safe_text(process->peek.kernel, 80);
+	char *kernel = safe_text(process->sync_ns ? process->peek.kernel : process->in_call_kernel, 80);
+	const char *last = kernel[0] ? ", last kernel " : "";
 	const char *in_call = call_name(process->in_call - 1);
 	bool waits = process->in_call && !ledger_peek_works(process->in_call - 1);
 
 	if (process->sync_ns >= t->watch->stuck_ns && !process->stopped)
 		say(t, WHY_STUCK, "a thread has been in %s for %s%s%s and made no other call; a kernel that "
 			"never ends looks the same as one that runs this long", call_name(process->peek.sync_call),
-			format_ns(process->sync_ns), process->peek.kernel[0] ? ", last kernel " : "", kernel);
+			format_ns(process->sync_ns), last, kernel);
 	else if (t->of->now.waiting_since_ns)
 		say(t, WHY_WAITING, "it waits for %s", format_bytes(t->of->now.waiting_bytes));
 	else if (process->stopped) /* whatever it was in */
 		say(t, WHY_QUIET, "no CUDA call in %s; its last allocation or wait was %s ago",
 			format_ns(t->watch->ns), format_ns(quiet));
 	else if (waits && process->in_call_ns >= t->watch->stuck_ns)
-		say(t, WHY_STUCK, "a thread has been in %s for at least %s and made no other call; since "
-			"when is not known", in_call, format_ns(process->in_call_ns));
+		say(t, WHY_STUCK, "a thread has been in %s for at least %s%s%s and made no other call; since "
+			"when is not known", in_call, format_ns(process->in_call_ns), last, kernel);
 	else if (process->busy)
 		say(t, WHY_BUSY, "%" PRIu64 " CUDA calls in %s", process->calls, format_ns(t->watch->ns));
 	else if (process->sync_ns)
 		say(t, WHY_BUSY, "a thread has been in %s for %s%s%s: the GPU works for it",
-			call_name(process->peek.sync_call), format_ns(process->sync_ns),
-			process->peek.kernel[0] ? ", last kernel " : "", kernel);
+			call_name(process->peek.sync_call), format_ns(process->sync_ns), last, kernel);
 	else if (waits)
-		say(t, WHY_BUSY, "a thread has been in %s for at least %s, since when is not known: the GPU "
+		say(t, WHY_BUSY, "a thread has been in %s for at least %s%s%s, since when is not known: the GPU "
 			"works for it, or it is stuck, which --for %s would tell", in_call,
-			format_ns(process->in_call_ns), format_ns(t->watch->stuck_ns));
+			format_ns(process->in_call_ns), last, kernel, format_ns(t->watch->stuck_ns));
 	else if (process->in_call)
 		say(t, WHY_BUSY, "a thread has been in %s for at least %s", in_call,
 			format_ns(process->in_call_ns));

@@ -293,7 +293,7 @@ struct ledger_thread {
 	} calls[LEDGER_CALLS_MAX];
 	uint64_t sync_since_ns; /* CLOCK_REALTIME, 0: the thread does not wait for the GPU; coarse */
 	uint32_t sync_call;     /* in which call */
-	uint32_t in_call;       /* the call it is in, + 1; 0 none, or one that is jumped to */
+	uint32_t in_call;       /* the call it is in, + 1; 0 none */
 	uint64_t launched;      /* what it launched last: a handle, LAUNCHED_GRAPH, 0 nothing */
 	uint64_t launched_named; /* the handle that the name is of; set last */
 	char launched_name[96]; /* as of when it began to wait; cut, and ended */

@@ -4,6 +4,8 @@
  *
  *	jump WHERE: asks from `here`, `deep` down the stack, `deeper`, `up` from where it was
  *	jump nested [other]: a handler asks for it inside the call, [on another stack], and the call goes on
+ *	jump forks sync|launch: a handler forks inside the call, and it goes on in both; of a kernel that ends, and
+ *	                        for the launch one that a launch waits for
  */
 #include <cuda.h>
 #include <setjmp.h>
@@ -11,11 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static sigjmp_buf back;
 static CUstream stream;
 static const char *where;
+static pid_t child = -1;
 
 static __attribute__((noinline)) int ask(size_t bytes)
 {
@@ -47,6 +51,10 @@ static __attribute__((noinline)) int wait_below(int depth)
 
 static void interrupt(int signal)
 {
+	if (strcmp(where, "forks") == 0) {
+		child = fork();
+		return;
+	}
 	if (strcmp(where, "nested") != 0)
 		siglongjmp(back, signal);
 	printf("inside %d\n", ask((size_t)64 << 20));
@@ -66,6 +74,24 @@ static void handle_alarm(int elsewhere)
 	ualarm(200000, 0);
 }
 
+/* What the call says in both, and the next one: of the child the driver wants nothing. */
+static int tell_both(int result)
+{
+	printf("%s %d %d\n", child ? "parent" : "child", result, ask((size_t)64 << 20));
+	fflush(stdout);
+	_exit(child < 0);
+}
+
+static int go_on_in_both(CUfunction kernel, const char *call)
+{
+	int result = strcmp(call, "sync") == 0 ? cuStreamSynchronize(stream) :
+		cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
+
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	return tell_both(result);
+}
+
 int main(int argc, char **argv)
 {
 	static const char ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
@@ -82,6 +108,8 @@ int main(int argc, char **argv)
 		cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL))
 		return 1;
 	handle_alarm(argc > 2);
+	if (strcmp(where, "forks") == 0)
+		return go_on_in_both(kernel, argv[2]);
 	if (sigsetjmp(back, 1) == 0)
 		wait_below(strcmp(where, "up") == 0 ? 20 : strcmp(where, "deeper") == 0 ? 3 : 0);
 	answer = strcmp(where, "deep") == 0 || strcmp(where, "deeper") == 0 ?

@@ -3,11 +3,12 @@
  * play.c - a CUDA program that does what its arguments say, one after the other.
  *
  *	init  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
- *	info TOTAL/FREE  launch KERNEL  launches MS  sync  copy  churn MS  grow MS
+ *	info TOTAL/FREE  launch KERNEL  launch_ex KERNEL  launches MS  sync  copy  churn MS  grow MS
  *	sleep MS  sh COMMAND  chdir FOLDER  putenv NAME=VALUE  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
  *	fork ( ... )  wait  exec PROGRAM ARG...  stdin
  *
  * SIZE is bytes, or with K, M or G. free N frees the Nth allocation of this process, from 0.
+ * launch_ex of `again` is of the kernel before.
  * stdin: do what lines there say, up to the end of it. `fork (` lets a child do what stands up to the `)`, after which the child ends like the others.
  * A CUDA call that fails ends the program with status 99, except after `refused`, which wants error
  * 2 (out of memory); so does `info` with other sizes than cuMemGetInfo tells. launches, churn and grow go on for so long: launching,
@@ -103,16 +104,28 @@ void allocate(const char *kind, const char *text)
 		strcmp(kind, "vmm") == 0 ? "cuMemRelease" : "cuMemFree_v2");
 }
 
-static void launch(const char *name)
+/* cuLaunchKernelEx takes a structure: shape, shared memory, stream, and no attributes. */
+static void launch(const char *name, int ex)
 {
+	struct {
+		unsigned grid[3], block[3], shared;
+		void *stream, *attributes;
+		unsigned count;
+	} config = { { 1, 1, 1 }, { 32, 1, 1 }, 0, NULL, NULL, 0 };
+	static void *function;
 	char ptx[200];
-	void *module, *function;
+	void *module;
 
 	snprintf(ptx, sizeof(ptx), ".version 7.0\n.target sm_52\n.address_size 64\n"
 		".visible .entry %s() { ret; }\n", name);
-	need("module", find("cuModuleLoadData")(&module, ptx));
-	need("function", find("cuModuleGetFunction")(&function, module, name));
-	need("launch", find("cuLaunchKernel")(function, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+	if (!ex || strcmp(name, "again") != 0) {
+		need("module", find("cuModuleLoadData")(&module, ptx));
+		need("function", find("cuModuleGetFunction")(&function, module, name));
+	}
+	if (ex)
+		need("launch", find("cuLaunchKernelEx")(&config, function, NULL, NULL));
+	else
+		need("launch", find("cuLaunchKernel")(function, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
 }
 
 static long now_ms(void)
@@ -259,7 +272,9 @@ static void with_argument(const char *word, const char *argument)
 	else if (strcmp(word, "sh") == 0)
 		need("sh", system(argument));
 	else if (strcmp(word, "launch") == 0)
-		launch(argument);
+		launch(argument, 0);
+	else if (strcmp(word, "launch_ex") == 0)
+		launch(argument, 1);
 	else if (strcmp(word, "launches") == 0)
 		keep_launching(atoi(argument));
 	else if (strcmp(word, "churn") == 0 || strcmp(word, "grow") == 0)

@@ -127,6 +127,28 @@ static void never(CUfunction endless)
 	SAME(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
 }
 
+/* Two in the queue; the third launch waits until it is empty. A capture queues nothing. */
+static void queue(CUstream a, CUfunction endless)
+{
+	CUstream stream;
+	CUgraph graph;
+	double before;
+
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	launch(endless, stream);
+	launch(endless, stream);
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	launch(slow, stream);
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphDestroy(graph));
+	before = ms();
+	for (int i = 0; i < 5; i++)
+		launch(slow, a);
+	TRUE(ms() - before >= 80);
+	OK(cuStreamSynchronize(a));
+	TRUE(ms() - before >= 100);
+}
+
 static void shapes(void)
 {
 	SAME(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
@@ -141,8 +163,11 @@ static void shapes(void)
 		CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* Needs CUWARD_SIM_KERNEL_NS=slow=20000000,endless=never. */
-int main(void)
+/*
+ * Needs CUWARD_SIM_KERNEL_NS=slow=20000000,endless=never; with CUWARD_SIM_QUEUE=2 and an argument it tries
+ * that alone.
+ */
+int main(int argc, char **argv)
 {
 	CUfunction endless;
 	CUmodule module;
@@ -156,6 +181,11 @@ int main(void)
 	OK(cuModuleGetFunction(&endless, module, "endless"));
 	OK(cuStreamCreate(&a, 0));
 	OK(cuStreamCreate(&b, 0));
+	(void)argv;
+	if (argc > 1) {
+		queue(a, endless);
+		return 0;
+	}
 	shapes();
 	kernels_take_time(a, b);
 	order(a, b);

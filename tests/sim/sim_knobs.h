@@ -21,6 +21,7 @@
 	X(size, context_bytes, "CONTEXT_BYTES", "300M") \
 	X(size, module_bytes, "MODULE_BYTES", "0") \
 	X(text, kernel_ns, "KERNEL_NS", "0") \
+	X(number, queue, "QUEUE", "0") \
 	X(text, copy_gbps, "COPY_GBPS", "0") \
 	X(number, clock_ppm, "CLOCK_PPM", "0") \
 	X(text, call_delay_ns, "CALL_DELAY_NS", "0") \

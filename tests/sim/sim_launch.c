@@ -2,6 +2,7 @@
  * sim_launch.c - kernels: checked, counted, and done once their simulated time is over.
  */
 #include "sim_graph.h"
+#include "sim_knobs.h"
 #include "sim_module.h"
 #include "sim_stream.h"
 
@@ -22,6 +23,17 @@ static bool shape_is_valid(const struct shape *shape, const struct function *fun
 		return false;
 	return shape->grid[0] <= INT32_MAX && shape->grid[1] <= 65535 && shape->grid[2] <= 65535 &&
 	       shape->shared <= most;
+}
+
+/* A queue that is full: the launch waits. What had room before it is not counted one by one. */
+static void queue_up(struct stream *stream)
+{
+	if (stream_idle(stream))
+		stream->queued = 0;
+	if (atomic_fetch_add(&stream->queued, 1) < knobs.queue)
+		return;
+	stream_wait(stream);
+	stream->queued = 1;
 }
 
 static CUresult launch(CUfunction handle, const struct shape *shape, CUstream stream_handle,
@@ -54,6 +66,8 @@ static CUresult launch(CUfunction handle, const struct shape *shape, CUstream st
 			shape->shared, params, extra, NULL, NULL };
 		return CUDA_SUCCESS;
 	}
+	if (unlikely(knobs.queue))
+		queue_up(stream);
 	stream_append(stream, function->ns);
 	count_one(&usage_process()->launches);
 	return CUDA_SUCCESS;

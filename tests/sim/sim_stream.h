@@ -23,6 +23,7 @@ struct stream {
 	bool blocking;   /* waits for the legacy stream and is waited for by it */
 	uint64_t thread; /* of a per-thread default stream */
 	sim_count ready; /* 0 or in the past: idle */
+	sim_count queued; /* kernels since it was idle, where the queue has an end */
 	sim_count hosts_submitted, hosts_done; /* host callbacks */
 	struct capture *capture;
 	struct tails tails;

@@ -89,6 +89,42 @@ evidence() {
 	evidence busy '^a thread has been in cuModuleLoadData for at least [0-9.]+ m?s$'
 }
 
+@test "stuck in a launch: the queue is full, and the device hangs; not in one that waits a while, and not after one" {
+	local name
+	export CUWARD_SIM_QUEUE=2 CUWARD_SIM_KERNEL_NS=stuck=never,slow=100000000,*=0
+	for name in launch launch_ex; do
+		call=cuLaunchKernel
+		[ $name = launch ] || call=cuLaunchKernelEx
+		holder init device 0 alloc 3M launch first sync launch stuck launch stuck say held $name stuck
+		why 0 --for 0.3s --idle 0.1s
+		verdicts '["busy"]'
+		evidence busy "^a thread has been in $call for at least [0-9.]+ ms, since when is not known: .* --for 30.0 s would tell\$"
+		why 1 --for 0.8s --stuck 0.5s --idle 0.1s
+		verdicts '["stuck"]'
+		evidence stuck "^a thread has been in $call for at least [0-9.]+ m?s and made no other call"
+		"$cuward" ps | grep "^ *$pid " | grep -q " in $call *play$"
+		kill -9 $pid
+	done
+	# A kernel whose name is known since somebody waited for it.
+	CUWARD_SIM_CALL_DELAY_NS=cuLaunchKernelEx=600000000000,*=0 holder init device 0 launch named sync say held launch_ex again
+	why 1 --for 0.8s --stuck 0.5s
+	evidence stuck '^a thread has been in cuLaunchKernelEx for at least [0-9.]+ m?s, last kernel named and made no other call'
+	"$cuward" ps --json >out
+	told ".processes[] | select(.pid == $pid) | .synchronizing" '{"call":"cuLaunchKernelEx","for_ns":null,"kernel":"named"}'
+	kill -9 $pid
+	# The last launch has returned, whatever the device does.
+	holder init device 0 alloc 3M launch stuck launch stuck say held sleep 600000
+	sleep 0.5
+	why 1 --for 0.8s --stuck 0.5s --idle 0.1s
+	verdicts '["idle-holding"]'
+	kill -9 $pid
+	# Each waits for a tenth of a second, again and again.
+	holder init device 0 alloc 3M say held $(printf 'launch slow %.0s' {1..900})
+	why 0 --for 0.8s --stuck 0.5s
+	verdicts '["busy"]'
+	evidence busy '^[0-9]+ CUDA calls in 800 ms$'
+}
+
 @test "growing: allocating and never freeing; not churning, and not a program that has grown" {
 	holder init device 0 say held grow 600000
 	why 1 --for 1s

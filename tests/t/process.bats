@@ -174,3 +174,20 @@ value() { jq -c ".processes[0] | $1" "$2"; }
 			$'inside 0\nanswer 2' ]
 	done
 }
+
+@test "a handler that forks inside a call: it goes on in both" {
+	export CUWARD_SIM_KERNEL_NS=endless=500000000 CUWARD_SIM_QUEUE=1
+	unset CUWARD_SIM_TRUTH # the driver loses it in a child
+	for call in sync launch; do
+		[ "$(timeout 20 "$apps/jump" forks $call)" = $'child 0 3\nparent 0 0' ]
+		[ "$(CUWARD_MEMORY=32M LD_PRELOAD=$shim timeout 20 "$apps/jump" forks $call)" = $'child 0 3\nparent 0 2' ]
+	done
+}
+
+@test "calls that fail are counted, launches as well" {
+	CUWARD_SIM_FAULT=cuLaunchKernel:2:719 guest 99 "$play" init device 0 launch a launch b
+	ask '.calls.cuLaunchKernel' '{"count":2,"errors":1}'
+	CUWARD_SIM_FAULT=cuLaunchKernelEx:1:719 guest 99 "$play" init device 0 launch a launch_ex b
+	ask '[.calls.cuLaunchKernel, .calls.cuLaunchKernelEx]' '[{"count":1,"errors":0},{"count":1,"errors":1}]'
+	ask '.calls.cuModuleLoadData' '{"count":2,"errors":0}'
+}

@@ -88,17 +88,25 @@ stalled_free() {
 	[ "$(jq -c '[.run.watch[] | [.what, .call]] | unique' r.json)" = '[["stall","cuMemFree_v2"]]' ]
 	grep -Eq '^cuward: stalled: play \(pid [0-9]+\) has been in cuMemFree_v2 for [0-9.]+ m?s, since 20[0-9-]+ [0-9:.]+ UTC, and completed nothing; it holds 3\.00 MiB$' out
 }
+# A launch that waits for room in the queue.
+stalled_launch() {
+	export CUWARD_SIM_QUEUE=1 CUWARD_SIM_KERNEL_NS=slow=2000000000,*=0
+	watch 24 --stall 0.5s --idle 0.5s --fail-on stall,idle -- init device 0 alloc 3M launch slow launch_ex slow launch slow freeall
+	[ "$(jq -c '[.run.watch[] | [.what, .call]]' r.json)" = '[["stall","cuLaunchKernelEx"],["stall","cuLaunchKernel"]]' ]
+	grep -Eq '^cuward: stalled: play \(pid [0-9]+\) has been in cuLaunchKernelEx for [0-9.]+ m?s, since 20[0-9-]+ [0-9:.]+ UTC, and completed nothing; it holds 3\.00 MiB$' out
+}
 loading() {
 	export CUWARD_SIM_CALL_DELAY_NS=cuModuleLoadData=1500000000,*=0
 	watch 0 --stall 0.5s --idle 0.5s --fail-on stall,idle -- init device 0 alloc 3M launch k freeall
 	nobody
 }
 
-@test "stalled in a synchronise, a copy or a free: a sentence, 24, and the command goes on" {
+@test "stalled in a synchronise, a copy, a free or a launch: a sentence, 24, and the command goes on" {
 	in_place a stalled
 	in_place b stalled_copy
 	in_place c stalled_free
 	in_place d loading
+	in_place e stalled_launch
 	all_right
 }
 

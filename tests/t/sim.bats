@@ -83,6 +83,7 @@ truth() {
 
 @test "streams and time" {
 	CUWARD_SIM_KERNEL_NS=slow=20000000,endless=never "$apps/sim_stream"
+	CUWARD_SIM_QUEUE=2 CUWARD_SIM_KERNEL_NS=slow=20000000,endless=never timeout 60 "$apps/sim_stream" queue
 }
 
 @test "pools" {
