@@ -19,6 +19,7 @@
 #include "guest.h"
 #include "log.h"
 #include "report_file.h"
+#include "report_host.h"
 #include "report_suppress.h"
 #include "settings.h"
 #include "share.h"
@@ -96,6 +97,7 @@ static void write_reports(void)
 	ledger_view(&view);
 	view.leaks_off = strcmp(settings_get(SETTING_leak), "off") == 0;
 	view.suppressions = read_suppressions();
+	view.outer_pid = report_outer_pid();
 	if (settings_is_set(SETTING_report))
 		write_report(&view);
 	if (settings_is_set(SETTING_leak) && !view.leaks_off && log_stderr_is_ours())

@@ -145,6 +145,7 @@ static void put_who(struct json *json, const struct ledger_view *view)
 	put_if(json, "boot_id", report_boot_id(word, sizeof(word)), word);
 	json_number(json, "pid", who->pid);
 	json_bytes(json, "pid_ns", who->pid_ns ? who->pid_ns : BYTES_NONE);
+	json_bytes(json, "outer_pid", view->outer_pid ? view->outer_pid : BYTES_NONE);
 	json_number(json, "ppid", who->ppid);
 	json_number(json, "image", who->image);
 	json_number(json, "uid", who->uid);

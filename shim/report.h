@@ -61,6 +61,7 @@ struct ledger_view {
 	/* What the reader knows better than the ledger; END_RUNNING: take the ledger's word. */
 	enum cuward_end how;
 	int status; /* exit status, 128+N after signal N */
+	uint32_t outer_pid; /* its pid where the reader is; 0 unknown */
 	bool leaks_off;        /* --leak off: what is live is held, not leaked */
 	const struct suppressions *suppressions; /* NULL none */
 	const struct report_symbols *symbols; /* NULL: what the loader knew */

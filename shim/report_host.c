@@ -80,3 +80,20 @@ bool report_user_name(uint32_t uid, char *text, size_t bytes)
 		close(file);
 	return found;
 }
+
+uint32_t report_outer_pid(void)
+{
+	char status[4096];
+	int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t got = file < 0 ? 0 : read(file, status, sizeof(status) - 1);
+	const char *at;
+	uint32_t pid = 0;
+
+	if (file >= 0)
+		close(file);
+	status[got > 0 ? got : 0] = 0;
+	at = strstr(status, "\nNSpid:\t");
+	for (at = at ? at + 8 : ""; *at >= '0' && *at <= '9'; at++)
+		pid = pid * 10 + (uint32_t)(*at - '0');
+	return pid;
+}

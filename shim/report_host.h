@@ -13,4 +13,7 @@ bool report_host_name(char *text, size_t bytes);
 bool report_boot_id(char *text, size_t bytes);
 bool report_user_name(uint32_t uid, char *text, size_t bytes); /* from /etc/passwd */
 
+/* Our own pid in the outermost namespace that /proc knows; 0 unknown. */
+uint32_t report_outer_pid(void);
+
 #endif

@@ -326,6 +326,8 @@ static int start(struct run *run)
 	int error = run_folder_open(run);
 
 	if (!error)
+		run_pids_open(run);
+	if (!error)
 		error = await_trace(run);
 	if (!error)
 		error = run_environment_set(run);

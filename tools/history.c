@@ -55,9 +55,9 @@ static void put_aside(const char *path)
 /* Of what a report says of a process, so much as history needs; how much was leaked instead of what. */
 static json_t *shorten(const json_t *process)
 {
-	static const char *const kept[] = { "version", "host", "pid", "pid_ns", "image", "uid", "user",
-		"start_time", "end_time", "command", "job", "labels", "ended", "status", "devices", "findings",
-		"leaked_bytes" };
+	static const char *const kept[] = { "version", "host", "pid", "pid_ns", "outer_pid", "image",
+		"uid", "user", "start_time", "end_time", "command", "job", "labels", "ended", "status",
+		"devices", "findings", "leaked_bytes" };
 	json_t *line = json_object();
 
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)

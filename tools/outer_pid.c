@@ -112,6 +112,31 @@ pid_t outer_pid(const struct process_identity *who)
 	return 0;
 }
 
+/* Where it is of our own namespace, as nearly always, nobody else is looked at. */
+static bool is_ours(uint32_t pid, uint64_t ticks)
+{
+	char text[4096];
+
+	return read_text((pid_t)pid, "stat", text, sizeof(text)) && start_ticks(text) == ticks &&
+		read_text((pid_t)pid, "status", text, sizeof(text)) && !innermost(text);
+}
+
+void outer_pid_each(uint32_t pid, uint64_t start_ticks_there, outer_pid_tell *tell, void *to)
+{
+	if (is_ours(pid, start_ticks_there))
+		return;
+	if (!inner.read)
+		look_at_all();
+	for (size_t i = 0; i < inner.count; i++) {
+		const struct inner *one = &inner.all[i];
+		struct process_identity who = { .pid = one->pid_there, .pid_ns = one->ns,
+			.start_ticks = one->start_ticks };
+
+		if (one->pid_there == pid && one->start_ticks == start_ticks_there)
+			tell(to, &who, one->pid);
+	}
+}
+
 void outer_pid_forget(void)
 {
 	inner.read = false;

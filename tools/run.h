@@ -10,6 +10,7 @@
  *	run_program.c      can this command be watched at all?
  *	run_child.c        start it, forward signals, wait for it
  *	run_watch.c        look at its processes meanwhile: who is stalled, who is idle?
+ *	run_pids.c         what are they called here, that are in containers?
  *	run_report.c       what its processes left: JSON report, --fail-on
  *	run_trace.c        the end of its trace
  *	run_record.c       its flight recorder
@@ -75,6 +76,7 @@ struct run_watch_order {
 struct run_watch_found {
 	enum run_watch_for what;
 	struct process_identity who;
+	pid_t pid; /* as we see it, 0 unknown */
 	uint64_t since_ns; /* CLOCK_REALTIME */
 	uint64_t for_ns;
 	uint64_t held_bytes;
@@ -199,6 +201,11 @@ const char *run_watch_word(enum run_watch_for what);
 uint64_t run_watch_period(const struct run *run); /* 0: nobody looks */
 void run_watch_look(struct run *run);
 void run_watch_end(struct run *run); /* the command ended: see to the end of those we ended */
+
+/* run_pids.c: noted when a process begins, since nobody can tell once it is gone. */
+void run_pids_open(const struct run *run); /* its folder is there; SIGIO comes from then on */
+void run_pids_look(void);
+pid_t run_pids_of(const struct process_identity *who); /* 0 unknown */
 
 /* run_report.c: the exit status of cuward run. */
 int run_report(struct run *run);

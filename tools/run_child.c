@@ -133,6 +133,7 @@ void run_child_wait(struct run *run)
 	while (!reap(run)) {
 		if (next_signal(&info, period) && info.si_signo != SIGCHLD)
 			forward(run, &info);
+		run_pids_look();
 		if (period)
 			run_watch_look(run);
 	}

@@ -73,6 +73,7 @@ static void set_ends(const struct run *run, struct ledger_list *list)
 
 		if (owner != OWNER_ALIVE)
 			set_end(run, list, file, pid_ns);
+		file->view.outer_pid = (uint32_t)run_pids_of(&file->header->who);
 		file->view.leaks_off = strcmp(run->values[SETTING_leak].text, "off") == 0;
 		file->view.symbols = symbols;
 		file->view.suppressions = run->suppressions;
@@ -238,6 +239,7 @@ static void put_watch(struct json *json, const struct run *run)
 		json_open_flat(json, NULL, '{');
 		json_string(json, "what", run_watch_word(found->what));
 		json_number(json, "pid", found->who.pid);
+		json_bytes(json, "outer_pid", found->pid ? (uint64_t)found->pid : BYTES_NONE);
 		json_string(json, "command", found->who.command);
 		json_time(json, "since", found->since_ns);
 		json_number(json, "for_ns", found->for_ns);

@@ -216,7 +216,8 @@ static void find(struct run *run, enum run_watch_for what, struct watched *one,
 	const struct run_watch_order *order = &run->watch.orders[what];
 	const struct slot *slot = &entry->slot;
 	struct run_watch_found found = {
-		.what = what, .who = slot->who, .since_ns = one->since_ns, .for_ns = one->quiet_ns[what],
+		.what = what, .who = slot->who, .pid = one->pid, .since_ns = one->since_ns,
+		.for_ns = one->quiet_ns[what],
 		.held_bytes = held(slot), .call = one->call,
 	};
 
