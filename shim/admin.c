@@ -40,7 +40,8 @@ struct reading {
 	const uint32_t *gids; /* of the process it is about; NULL: those of its user */
 	unsigned gid_count;
 	uint32_t owner;
-	char path[PATH_MAX];
+	char *path; /* PATH_MAX bytes */
+	struct limit *limit;
 	unsigned line;
 	enum section section;
 	uint32_t id;   /* of the section's user or group */
@@ -158,18 +159,18 @@ static bool begin_section(struct reading *reading, char *text)
 static bool resolve(struct reading *reading, const char *key, const char *value,
 	uint64_t bytes[SLOT_DEVICES])
 {
-	struct limit limit;
+	struct limit *limit = reading->limit;
 	char text[LINE_BYTES + 80];
 	char reason[200] = "";
 
 	if (!*value || strpbrk(value, ",="))
 		return wrong(reading, "%s: \"%.80s\" is no SIZE, N%% or none", key, value);
 	snprintf(text, sizeof(text), "%s%s%s", reading->gpu, reading->gpu[0] ? "=" : "", value);
-	if (!limit_parse(&limit, text, reason, sizeof(reason)))
+	if (!limit_parse(limit, text, reason, sizeof(reason)))
 		return wrong(reading, "%s: %s", key, reason);
-	if (reading->gpu[0] && (limit.count != 1 || limit.items[0].by != LIMIT_UUID))
+	if (reading->gpu[0] && (limit->count != 1 || limit->items[0].by != LIMIT_UUID))
 		return wrong(reading, "a GPU is named by its UUID here");
-	return limit_resolve(&limit, reading->devices, reading->count, bytes, reason, sizeof(reason)) ||
+	return limit_resolve(limit, reading->devices, reading->count, bytes, reason, sizeof(reason)) ||
 		wrong(reading, "%s: %s", key, reason);
 }
 
@@ -461,7 +462,7 @@ static bool read_more_files(struct reading *reading, const char *folder)
 	bool fine = true;
 	int count, fd;
 
-	snprintf(reading->path, sizeof(reading->path), "%s/conf.d", folder);
+	snprintf(reading->path, PATH_MAX, "%s/conf.d", folder);
 	if (!open_folder(reading, &fd) || fd < 0)
 		return fd < 0 && !reading->why[0];
 	close(fd);
@@ -469,7 +470,7 @@ static bool read_more_files(struct reading *reading, const char *folder)
 	if (count < 0 || count > FILES_MAX)
 		fine = wrong(reading, "%s", count < 0 ? strerror(errno) : "too many files");
 	for (int i = 0; i < count; i++) {
-		snprintf(reading->path, sizeof(reading->path), "%s/conf.d/%s", folder, entries[i]->d_name);
+		snprintf(reading->path, PATH_MAX, "%s/conf.d/%s", folder, entries[i]->d_name);
 		fine = fine && read_file(reading);
 		free(entries[i]);
 	}
@@ -489,23 +490,44 @@ static void clear(struct reading *reading)
 		admin->max[i / SLOT_DEVICES][i % SLOT_DEVICES] = (struct admin_limit){ .bytes = BYTES_NONE };
 }
 
-static bool read_folder(const char *folder, struct reading *reading)
+static bool read_files(const char *folder, struct reading *reading)
 {
 	int fd;
 
-	reading->why[0] = '\0';
 	clear(reading);
-	snprintf(reading->path, sizeof(reading->path), "%s", folder);
+	snprintf(reading->path, PATH_MAX, "%s", folder);
 	if (!open_folder(reading, &fd))
 		return false;
 	if (fd < 0)
 		return true;
 	close(fd);
-	snprintf(reading->path, sizeof(reading->path), "%s/cuward.conf", folder);
+	snprintf(reading->path, PATH_MAX, "%s/cuward.conf", folder);
 	if (read_file(reading) && read_more_files(reading, folder))
 		return true;
 	clear(reading); /* half of it is worse than nothing */
 	return false;
+}
+
+static bool read_folder(const char *folder, struct reading *reading)
+{
+	/* Not every stack has room for it. */
+	struct {
+		char path[PATH_MAX];
+		struct limit limit;
+	} *room = malloc(sizeof(*room));
+	bool fine = false;
+
+	reading->why[0] = '\0';
+	if (room) {
+		reading->path = room->path;
+		reading->limit = &room->limit;
+		fine = read_files(folder, reading);
+	} else {
+		clear(reading);
+		snprintf(reading->why, reading->why_bytes, "%s: %s", folder, strerror(ENOMEM));
+	}
+	free(room);
+	return fine;
 }
 
 bool admin_read_from(const char *folder, uint32_t owner, struct admin *admin,

@@ -11,7 +11,10 @@
 #define LINE_BYTES 8192
 #define GROUPS_MAX 1024
 
-/* One line, its fields ended by 0 bytes. Both files have name, password, number. */
+/*
+ * One line, its fields ended by 0 bytes. Both files have name, password, number. Not every stack has
+ * room for it: it is allocated, and NULL reads nothing.
+ */
 struct entry {
 	char line[LINE_BYTES];
 	char *fields[8];
@@ -19,11 +22,14 @@ struct entry {
 
 static bool next_entry(FILE *file, struct entry *entry)
 {
-	char *rest = entry->line;
+	char *rest;
 
-	memset(entry->fields, 0, sizeof(entry->fields));
-	if (!file || !fgets(entry->line, sizeof(entry->line), file))
+	if (!file || !entry)
 		return false;
+	memset(entry->fields, 0, sizeof(entry->fields));
+	if (!fgets(entry->line, sizeof(entry->line), file))
+		return false;
+	rest = entry->line;
 	entry->line[strcspn(entry->line, "\n")] = '\0';
 	for (unsigned i = 0; rest && i < sizeof(entry->fields) / sizeof(entry->fields[0]); i++)
 		entry->fields[i] = strsep(&rest, ":");
@@ -47,16 +53,17 @@ static bool is_number(const char *text, uint32_t *number)
 static bool find_name(const char *path, const char *name, uint32_t *number)
 {
 	FILE *file = fopen(path, "re");
-	struct entry entry;
+	struct entry *entry = malloc(sizeof(*entry));
 	bool found = false;
 
-	while (!found && next_entry(file, &entry)) {
-		found = entry.fields[2] && strcmp(entry.fields[0], name) == 0;
+	while (!found && next_entry(file, entry)) {
+		found = entry->fields[2] && strcmp(entry->fields[0], name) == 0;
 		if (found)
-			*number = number_of(&entry);
+			*number = number_of(entry);
 	}
 	if (file)
 		fclose(file);
+	free(entry);
 	return found;
 }
 
@@ -85,9 +92,11 @@ static bool find_user(uint32_t uid, struct entry *entry)
 
 bool admin_is_listed(uint32_t uid)
 {
-	struct entry entry;
+	struct entry *entry = malloc(sizeof(*entry));
+	bool found = find_user(uid, entry);
 
-	return find_user(uid, &entry);
+	free(entry);
+	return found;
 }
 
 static bool is_our_group(uint32_t gid)
@@ -111,23 +120,30 @@ static bool names_member(char *members, const char *name)
 	return false;
 }
 
+static bool has_member(uint32_t gid, const char *name, struct entry *group)
+{
+	FILE *file = fopen("/etc/group", "re");
+	bool found = false;
+
+	while (!found && next_entry(file, group))
+		found = group->fields[3] && number_of(group) == gid && names_member(group->fields[3], name);
+	if (file)
+		fclose(file);
+	return found;
+}
+
 bool admin_is_member(uint32_t uid, uint32_t gid)
 {
-	FILE *file;
-	struct entry user, group;
+	struct entry *user, *group;
 	bool found = false;
 
 	if (uid == getuid())
 		return is_our_group(gid);
-	if (!find_user(uid, &user))
-		return false;
-	if (strtoul(user.fields[3], NULL, 10) == gid)
-		return true;
-	file = fopen("/etc/group", "re");
-	while (!found && next_entry(file, &group))
-		found = group.fields[3] && number_of(&group) == gid &&
-			names_member(group.fields[3], user.fields[0]);
-	if (file)
-		fclose(file);
+	user = malloc(sizeof(*user));
+	group = malloc(sizeof(*group));
+	if (find_user(uid, user))
+		found = strtoul(user->fields[3], NULL, 10) == gid || has_member(gid, user->fields[0], group);
+	free(user);
+	free(group);
 	return found;
 }

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "lookup.h"
 #include "share.h"
+#include "uncancelled.h"
 
 /* A GPU without memory of its own takes the machine's: whoever reads its total is told. */
 static void tell_integrated(struct ledger_device *device, CUdevice handle)
@@ -129,15 +130,11 @@ static void take_slot(void)
  * One thread does it, without our lock while others may need it: the loader is called. Also reached
  * by an allocation without a cuInit that we saw; the driver says whether there was one.
  */
-bool guest_attach(void)
+static void attach(int count)
 {
-	bool granted = true;
-	int count = 0;
+	bool granted;
+	UNCANCELLED_HERE;
 
-	if (__atomic_load_n(&guest.attached, __ATOMIC_ACQUIRE))
-		return !guest.refused;
-	if (!guest.header || real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
-		return !guest.refused;
 	lock_take(&guest.attaching);
 	if (!guest.attached) {
 		describe_driver();
@@ -157,6 +154,15 @@ bool guest_attach(void)
 		__atomic_store_n(&guest.attached, true, __ATOMIC_RELEASE);
 	}
 	lock_give_back(&guest.attaching);
+}
+
+bool guest_attach(void)
+{
+	int count = 0;
+
+	if (!__atomic_load_n(&guest.attached, __ATOMIC_ACQUIRE) && guest.header &&
+		real.cuDeviceGetCount(&count) == CUDA_SUCCESS)
+		attach(count);
 	return !guest.refused;
 }
 

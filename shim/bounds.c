@@ -45,7 +45,7 @@ static bool too_many(const char *source)
 /* What one setting says of each device. False: `refusal` says what is wrong with it. */
 static bool resolve(enum setting setting, uint64_t bytes[SLOT_DEVICES])
 {
-	struct limit limit;
+	static struct limit limit; /* not every stack has room, and one thread attaches */
 	struct limit_device devices[SLOT_DEVICES];
 	char why[200] = "";
 	char unused[200];

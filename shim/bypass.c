@@ -44,6 +44,7 @@ static struct {
 	bool first;  /* nobody before us overrides dlsym */
 	bool driver; /* there is one in this process */
 	pid_t pid;   /* the process that loaded us */
+	const struct link_map *last_at_start; /* what was loaded up to here is never unloaded */
 	unsigned long long opened;
 	unsigned long long closed;
 	const struct link_map *last; /* everything up to here was looked at */
@@ -85,19 +86,6 @@ static bool is_first_override(void)
 	return map && map->l_ld == own_dynamic;
 }
 
-void bypass_start(void)
-{
-	seen.first = is_first_override();
-	seen.pid = getpid();
-	__atomic_store_n(&seen.started, !is_behind_libc(), __ATOMIC_RELEASE);
-}
-
-static bool disabled(void)
-{
-	settings_read();
-	return settings_get(SETTING_disable)[0] == '1';
-}
-
 static struct spaces *next_space(struct spaces *space)
 {
 	return spaces.base.r_version >= 2 ? space->next : NULL;
@@ -118,6 +106,25 @@ static const struct link_map *find_driver(const struct link_map *map)
 	return first;
 }
 
+void bypass_start(void)
+{
+	const struct link_map *last = spaces.base.r_map;
+
+	while (last && last->l_next)
+		last = last->l_next;
+	seen.last_at_start = last;
+	seen.first = is_first_override();
+	seen.driver = find_driver(spaces.base.r_map);
+	seen.pid = getpid();
+	__atomic_store_n(&seen.started, !is_behind_libc(), __ATOMIC_RELEASE);
+}
+
+static bool disabled(void)
+{
+	settings_read();
+	return settings_get(SETTING_disable)[0] == '1';
+}
+
 /* ---- what one word of a library leads to ---- */
 
 static bool defined_elsewhere(const struct walk *walk, const char *name)
@@ -127,7 +134,7 @@ static bool defined_elsewhere(const struct walk *walk, const char *name)
 	while (map->l_prev)
 		map = map->l_prev;
 	for (; map; map = map->l_next) {
-		if (map != walk->driver && map->l_ld != own_dynamic && library_definition(map, name))
+		if (map != walk->driver && map->l_ld != own_dynamic && library_defines(map, name))
 			return true;
 	}
 	return false;
@@ -139,7 +146,7 @@ static bool is_unbound(const struct link_map *map, const void *target, const cha
 	Elf64_Addr distance = (uintptr_t)target - map->l_addr;
 	uintptr_t dynamic = (uintptr_t)map->l_ld - map->l_addr;
 
-	return distance < dynamic && !library_definition(map, name);
+	return distance < dynamic && !library_defines(map, name);
 }
 
 static void store(const struct link_map *map, void **word, void *target)
@@ -165,9 +172,11 @@ static void look_at_word(const struct link_map *map, const char *name, void **wo
 
 	if (call < 0 || target == driver_entry(call))
 		return;
-	around = target && target == library_definition(walk->driver, name);
+	/* What the driver defines may lead to another place in it (IFUNC). */
+	around = target && (library_holds(walk->driver, target) ||
+		target == library_definition(walk->driver, name));
 	unbound = !around && walk->repair && is_unbound(map, target, name) &&
-		!defined_elsewhere(walk, name) && library_definition(walk->driver, name);
+		!defined_elsewhere(walk, name) && library_defines(walk->driver, name);
 	walk->escaped += around;
 	if (walk->repair && walk->ours && (around || unbound))
 		store(map, word, driver_entry(call));
@@ -303,7 +312,7 @@ static void bind_driver(void *handle, const struct link_map *elsewhere)
 	Lmid_t space = LM_ID_BASE;
 
 	if (dlinfo(handle, RTLD_DI_LMID, &space) == 0 && space != LM_ID_BASE && elsewhere)
-		driver_adopt(handle, library_definition(elsewhere, "cuInit"));
+		driver_adopt(handle, elsewhere->l_ld);
 	else
 		driver_find();
 }
@@ -364,14 +373,28 @@ static void look_at_strangers(const struct link_map *first, struct walk *walk)
 		tell(walk, FINDING_DEEPBIND, walk->driver);
 }
 
-bool bypass_look_at_end(void)
+/* Nothing was opened that is still there: most processes. Told without the loader's lock. */
+static bool is_as_at_start(void)
+{
+	return seen.last_at_start && !__atomic_load_n(&seen.last_at_start->l_next, __ATOMIC_ACQUIRE) &&
+		!next_space(&spaces);
+}
+
+/*
+ * A forked child has nothing to tell, and another thread may have had the loader's lock when it was
+ * made: most of them end by _exit. Otherwise who we are is only asked where there is a driver, for
+ * sandboxes kill for a system call.
+ */
+bool bypass_look_at_end(bool at_exit)
 {
 	struct walk walk = { 0 };
 
-	if (!seen.started || seen.pid != getpid())
+	if (!seen.started || (!seen.driver && is_as_at_start()))
+		return false;
+	if (!at_exit && seen.pid != getpid())
 		return false;
 	dl_iterate_phdr(look_for_driver, &walk);
-	if (!seen.driver || disabled())
+	if (!seen.driver || disabled() || seen.pid != getpid())
 		return false;
 	dl_iterate_phdr(look_everywhere, &walk);
 	log_walk(&walk);

@@ -14,8 +14,8 @@ void bypass_start(void);
 /* Something is looked up by a handle other than before: a library may have been opened. */
 void bypass_look(void *handle);
 
-/* Look once more, at the end of the process. Did anything get around us? */
-bool bypass_look_at_end(void);
+/* Look once more, at the end of the process: by exit, or by _exit? Did anything get around us? */
+bool bypass_look_at_end(bool at_exit);
 
 /* Copy what was found into the ledger. */
 void bypass_publish(struct ledger_header *header);

@@ -12,6 +12,7 @@
 #include "share.h"
 #include "site.h"
 #include "traced.h"
+#include "uncancelled.h"
 
 #define TELL_AGAIN_NS 10000000000ull
 
@@ -182,6 +183,8 @@ static void note_refusal(struct thread *thread, int device, uint64_t bytes, cons
 
 CUresult denial_refuse(struct thread *thread, int device, uint64_t bytes, const struct refusal *why)
 {
+	UNCANCELLED_HERE;
+
 	if (why->noted)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	note_refusal(thread, device, bytes, why);

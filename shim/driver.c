@@ -8,6 +8,7 @@
 #include "driver.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #include "library.h"
 #include "lock.h"
 #include "lookup.h"
+#include "share.h"
 
 static CUresult absent(void)
 {
@@ -63,6 +65,11 @@ void *driver_entry(int call)
 bool driver_has(int call)
 {
 	return *slot_of(call) != (void *)absent;
+}
+
+bool driver_exports(const char *name)
+{
+	return __atomic_load_n(&state.loaded, __ATOMIC_ACQUIRE) && library_defines(state.map, name);
 }
 
 static unsigned pointer_hash(const void *pointer)
@@ -124,11 +131,36 @@ static void *own_handle(void *handle, const struct link_map *map)
 	return dlmopen(space, map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-static void bind_forwards(void *const found[DRIVER_FORWARD_COUNT])
+/* What a driver has. Not every stack has room for it. */
+struct found {
+	void *calls[DRIVER_CALL_COUNT];
+	void *forwards[DRIVER_FORWARD_COUNT];
+};
+
+static void look_up_all(struct found *found, void *handle)
 {
+	for (int call = 0; call < DRIVER_CALL_COUNT; call++)
+		found->calls[call] = lookup_real(handle, call_name(call));
 	for (int i = 0; i < DRIVER_FORWARD_COUNT; i++)
-		__atomic_store_n(&driver_forwards[i], found[i] ? found[i] : (void *)absent,
+		found->forwards[i] = lookup_real(handle, driver_forward_names[i]);
+	dlerror(); /* no word of those that are absent: the application asked for another name */
+}
+
+static void bind_locked(const struct found *found, struct link_map *map)
+{
+	memset(state.by_pointer, 0, sizeof(state.by_pointer));
+	for (int call = 0; call < DRIVER_CALL_COUNT; call++) {
+		__atomic_store_n(slot_of(call), found->calls[call] ? found->calls[call] : (void *)absent,
 			__ATOMIC_RELEASE);
+		if (found->calls[call])
+			remember_pointer(call);
+	}
+	for (int i = 0; i < DRIVER_FORWARD_COUNT; i++)
+		__atomic_store_n(&driver_forwards[i],
+			found->forwards[i] ? found->forwards[i] : (void *)absent, __ATOMIC_RELEASE);
+	state.map = map;
+	strncpy(state.path, map->l_name, sizeof(state.path) - 1);
+	__atomic_store_n(&state.loaded, true, __ATOMIC_RELEASE);
 }
 
 /*
@@ -137,35 +169,23 @@ static void bind_forwards(void *const found[DRIVER_FORWARD_COUNT])
  */
 static bool adopt(void *handle, struct link_map *map)
 {
-	void *found[DRIVER_CALL_COUNT];
-	void *forwards[DRIVER_FORWARD_COUNT];
+	struct found *found;
+	int saved = errno;
 
 	if (state.loaded && (state.settled || state.map == map))
 		return true;
 	handle = own_handle(handle, map);
-	if (!handle)
-		return false;
-	for (int call = 0; call < DRIVER_CALL_COUNT; call++)
-		found[call] = lookup_real(handle, call_name(call));
-	for (int i = 0; i < DRIVER_FORWARD_COUNT; i++)
-		forwards[i] = lookup_real(handle, driver_forward_names[i]);
-	dlerror(); /* no word of those that are absent: the application asked for another name */
-	lock_take(&state.lock);
-	if (!state.loaded || (!state.settled && state.map != map)) {
-		memset(state.by_pointer, 0, sizeof(state.by_pointer));
-		for (int call = 0; call < DRIVER_CALL_COUNT; call++) {
-			__atomic_store_n(slot_of(call), found[call] ? found[call] : (void *)absent,
-				__ATOMIC_RELEASE);
-			if (found[call])
-				remember_pointer(call);
-		}
-		bind_forwards(forwards);
-		state.map = map;
-		strncpy(state.path, map->l_name, sizeof(state.path) - 1);
-		__atomic_store_n(&state.loaded, true, __ATOMIC_RELEASE);
+	found = handle ? share_private(sizeof(*found)) : NULL;
+	if (found) {
+		look_up_all(found, handle);
+		lock_take(&state.lock);
+		if (!state.loaded || (!state.settled && state.map != map))
+			bind_locked(found, map);
+		lock_give_back(&state.lock);
+		share_private_done(found, sizeof(*found));
 	}
-	lock_give_back(&state.lock);
-	return true;
+	errno = saved;
+	return found;
 }
 
 bool driver_adopt(void *handle, const void *symbol)

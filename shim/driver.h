@@ -48,6 +48,9 @@ int driver_call_at(const void *pointer);
 /* Does the loaded driver export it? */
 bool driver_has(int call);
 
+/* Does the driver in use export this name, which may be one that no header of ours knows? */
+bool driver_exports(const char *name);
+
 /* Use the driver that is already loaded in this process, if there is one. Never loads a file. */
 bool driver_find(void);
 

@@ -23,6 +23,7 @@
 #include "report_suppress.h"
 #include "settings.h"
 #include "share.h"
+#include "uncancelled.h"
 
 #define LEAK_LINES 12
 
@@ -50,7 +51,7 @@ static void write_report(const struct ledger_view *view)
 	struct report_writer writer = {
 		.pid = who->pid, .uid = who->uid, .start_ns = who->start_realtime_ns,
 	};
-	char name[PATH_MAX];
+	static char name[PATH_MAX];
 	int error = report_file_name(name, settings_get(SETTING_report), &writer);
 
 	if (!error)
@@ -67,8 +68,10 @@ static void write_report(const struct ledger_view *view)
 static void write_leaks(const struct ledger_view *view)
 {
 	int fd = STDERR_FILENO;
-	struct report_out out = { .flush = write_all, .user = &fd };
+	static struct report_out out; /* large, and there is one exit */
 
+	out.flush = write_all;
+	out.user = &fd;
 	report_leaks_text(&out, view, LEAK_LINES);
 	report_finish(&out);
 }
@@ -106,9 +109,9 @@ static void write_reports(void)
 }
 
 /* What got around us used CUDA too: it is in the report, with or without a call that we saw. */
-static void tell_of_bypass(void)
+static void tell_of_bypass(bool at_exit)
 {
-	if (!bypass_look_at_end())
+	if (!bypass_look_at_end(at_exit))
 		return;
 	if (!guest.pid && (settings_is_set(SETTING_report) || settings_is_set(SETTING_job)))
 		guest_open();
@@ -116,17 +119,13 @@ static void tell_of_bypass(void)
 		guest.header->uses_cuda = 1;
 }
 
-void guest_end(int status)
-{
-	guest_end_by(END_EXIT, status);
-}
-
-void guest_end_by(enum cuward_end how, int status)
+static void end(enum cuward_end how, int status, bool at_exit)
 {
 	struct ledger_header *header;
 	bool outside_run;
+	UNCANCELLED_HERE;
 
-	tell_of_bypass();
+	tell_of_bypass(at_exit);
 	header = guest.header;
 	if (!header || guest.pid != (uint32_t)getpid() ||
 	    __atomic_exchange_n(&guest.ended, true, __ATOMIC_ACQ_REL))
@@ -147,10 +146,15 @@ void guest_end_by(enum cuward_end how, int status)
 		ledger_unlink();
 }
 
+void guest_end_by(enum cuward_end how, int status)
+{
+	end(how, status, false);
+}
+
 static void last_handler(int status, void *unused)
 {
 	(void)unused;
-	guest_end(status);
+	end(END_EXIT, status, true);
 }
 
 /* libc calls any handler with its argument, and with the status behind it. */
@@ -159,7 +163,7 @@ typedef void quick_handler(void *argument, int status);
 static void last_quick_handler(void *unused, int status)
 {
 	(void)unused;
-	guest_end(status);
+	end(END_EXIT, status, true);
 }
 
 /* What at_quick_exit calls; that names a library, with which the handler would go. */
@@ -176,7 +180,7 @@ static __attribute__((constructor)) void remember_start(void)
 
 __attribute__((visibility("default"), noreturn)) void _exit(int status)
 {
-	guest_end(status);
+	end(END_EXIT, status, false);
 	for (;;)
 		syscall(SYS_exit_group, status);
 }

@@ -32,6 +32,7 @@
 #include "trace.h"
 #include "traced.h"
 #include "turns.h"
+#include "uncancelled.h"
 
 #define THREADS_MAX 65536u
 
@@ -82,7 +83,7 @@ static void refuse(const char *why)
 static bool limits_are_good(char *line, size_t line_bytes)
 {
 	static const enum setting limits[] = { SETTING_memory, SETTING_job_memory, SETTING_inner_memory };
-	struct limit limit;
+	static struct limit limit; /* not every stack has room; our lock is held */
 	char why[200];
 
 	for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
@@ -147,7 +148,7 @@ static void register_fork_handler(void)
 static void open_ledger(void)
 {
 	struct process_identity who = { 0 };
-	char argv[sizeof(guest.header->argv)] = "";
+	static char argv[sizeof(guest.header->argv)]; /* not every stack has room; our lock is held */
 	char why[256] = "";
 
 	identity_read(&who);
@@ -260,16 +261,13 @@ static __attribute__((noinline)) struct thread *look_again(void)
 	return thread;
 }
 
-struct thread *guest_enter(void)
+/* The books are opened, and a block in them for this thread. */
+static struct thread *enter(void)
 {
-	struct thread *thread = guest_thread();
+	struct thread *thread = NULL;
 	int saved = errno;
+	UNCANCELLED_HERE;
 
-	if (thread && thread->call == THREAD_IDLE)
-		return thread;
-	thread = likely(kernel_wipes) ? NULL : look_again();
-	if (thread)
-		return thread;
 	settings_read();
 	if (settings_get(SETTING_disable)[0] == '1') {
 		driver_find();
@@ -290,6 +288,16 @@ struct thread *guest_enter(void)
 	guest_thread_pointer = thread;
 	errno = saved;
 	return thread;
+}
+
+struct thread *guest_enter(void)
+{
+	struct thread *thread = guest_thread();
+
+	if (thread && thread->call == THREAD_IDLE)
+		return thread;
+	thread = likely(kernel_wipes) ? NULL : look_again();
+	return thread ? thread : enter();
 }
 
 /* A handler on a stack of its own says nothing about what it interrupted by where it is. */
@@ -319,6 +327,8 @@ bool guest_call_is_over(const struct thread *thread, const void *frame)
 
 void guest_open(void)
 {
+	UNCANCELLED_HERE;
+
 	settings_read();
 	lock_take(&guest.lock);
 	if (!guest.pid)

@@ -258,9 +258,10 @@ hot void guest_active(uint64_t realtime_ns)
 void guest_find(enum cuward_finding finding);
 void guest_find_once(enum cuward_finding finding);
 
-/* The orderly end: report written, slot given back. Once; nothing in other processes' memory. */
-void guest_end(int status);
-/* The same for another way to end: `status` is 128 + N for signal N. */
+/*
+ * The end before a signal N, `status` is 128 + N: report written, slot given back. Once; nothing in
+ * other processes' memory.
+ */
 void guest_end_by(enum cuward_end how, int status);
 
 /* CLOCK_MONOTONIC */

@@ -16,11 +16,12 @@
 #define CHUNK_RECORDS 1024u
 #define RECORDS_MAX (64u * CHUNK_RECORDS) /* of more only the first are looked at */
 
-/* What of a ledger is needed. */
+/* What of a ledger is needed, and room for a line about it. */
 struct copy {
 	struct ledger_header header;
 	struct ledger_record records[CHUNK_RECORDS];
 	struct top_sites sums;
+	struct report_out out;
 };
 
 static int open_ledger(const struct process_identity *who)
@@ -73,10 +74,10 @@ static uint32_t largest_site(struct copy *copy, int fd, uint8_t device)
 }
 
 /* A report in miniature: its words go into the line, cut where it ends. */
-static void tell_site(struct ledger_holder *holder, const struct ledger_header *header, int fd,
-	uint32_t site)
+static void tell_site(struct ledger_holder *holder, struct copy *copy, int fd, uint32_t site)
 {
-	struct report_out out = { 0 };
+	const struct ledger_header *header = &copy->header;
+	struct report_out *out = &copy->out;
 	char *sites = site ? share_private(header->sites_bytes) : NULL;
 	struct ledger_view view = { .header = header, .sites = sites, .sites_bytes = header->sites_bytes };
 	size_t length;
@@ -85,9 +86,9 @@ static void tell_site(struct ledger_holder *holder, const struct ledger_header *
 		return;
 	if (pread(fd, sites, header->sites_bytes, LEDGER_SITES_OFFSET) == (ssize_t)header->sites_bytes &&
 	    report_site(&view, site)) {
-		report_site_text(&out, &view, site);
-		length = out.used < sizeof(holder->line) ? out.used : sizeof(holder->line) - 1;
-		memcpy(holder->line, out.buffer, length);
+		report_site_text(out, &view, site);
+		length = out->used < sizeof(holder->line) ? out->used : sizeof(holder->line) - 1;
+		memcpy(holder->line, out->buffer, length);
 	}
 	share_private_done(sites, header->sites_bytes);
 }
@@ -99,8 +100,7 @@ static void read_line(struct ledger_holder *holder, const struct process_identit
 	int fd = copy ? open_ledger(who) : -1;
 
 	if (fd >= 0 && read_header(fd, &copy->header))
-		tell_site(holder, &copy->header, fd,
-			largest_site(copy, fd, device_of(&copy->header, word_index)));
+		tell_site(holder, copy, fd, largest_site(copy, fd, device_of(&copy->header, word_index)));
 	if (fd >= 0)
 		close(fd);
 	if (copy)

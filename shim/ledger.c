@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "lock.h"
 #include "report.h"
 #include "share.h"
+#include "uncancelled.h"
 
 #define FILE_BYTES (LEDGER_RECORDS_OFFSET + (uint64_t)LEDGER_RECORDS_MAX * sizeof(struct ledger_record))
 #define FILE_BYTES_LEAST (LEDGER_RECORDS_OFFSET + (1ull << 20))
@@ -59,12 +61,19 @@ static int create_file(int folder, struct process_identity *who)
 	return fd;
 }
 
-/* Address space may be limited (ulimit -v): a smaller window holds fewer records. */
+/*
+ * Address space may be limited (ulimit -v), and is the program's: a smaller window holds fewer records.
+ */
 static char *map_file(int fd)
 {
 	char *base = NULL;
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+	uint64_t most = FILE_BYTES;
 
-	for (uint64_t bytes = FILE_BYTES; !base && bytes >= FILE_BYTES_LEAST;
+	getrlimit(RLIMIT_AS, &limit);
+	while (most / 4 > FILE_BYTES_LEAST && most > limit.rlim_cur / 16)
+		most = LEDGER_RECORDS_OFFSET + (most - LEDGER_RECORDS_OFFSET) / 4;
+	for (uint64_t bytes = most; !base && bytes >= FILE_BYTES_LEAST;
 	     bytes = LEDGER_RECORDS_OFFSET + (bytes - LEDGER_RECORDS_OFFSET) / 4) {
 		base = fd < 0 ? share_private(bytes) : share_map(fd, 0, bytes);
 		ledger.mapped_bytes = bytes;
@@ -170,6 +179,7 @@ static bool grow(uint64_t offset, uint64_t bytes)
 	int folder;
 	int fd;
 	bool grown = false;
+	UNCANCELLED_HERE;
 
 	if (offset + bytes > ledger.mapped_bytes)
 		return false;

@@ -68,8 +68,9 @@ void library_read(const struct link_map *map, struct library_dynamic *dynamic)
 static bool defines(const struct library_dynamic *dynamic, uint32_t i, const char *name)
 {
 	const ElfW(Sym) *symbol = &dynamic->symbols[i];
+	int type = ELF64_ST_TYPE(symbol->st_info);
 
-	return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+	return symbol->st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_GNU_IFUNC) &&
 		library_equal(dynamic->names + symbol->st_name, name);
 }
 
@@ -102,19 +103,33 @@ static uint32_t find_sysv(const struct library_dynamic *dynamic, const char *nam
 	return 0;
 }
 
+static uint32_t find(const struct library_dynamic *dynamic, const char *name)
+{
+	if (!dynamic->symbols || !dynamic->names)
+		return 0;
+	return dynamic->gnu_hash ? find_gnu(dynamic, name) :
+		dynamic->sysv_hash ? find_sysv(dynamic, name) : 0;
+}
+
+bool library_defines(const struct link_map *map, const char *name)
+{
+	struct library_dynamic dynamic;
+
+	library_read(map, &dynamic);
+	return find(&dynamic, name) != 0;
+}
+
+/* What chooses a function when it is bound (IFUNC) is not that function. */
 void *library_definition(const struct link_map *map, const char *name)
 {
 	struct library_dynamic dynamic;
-	uint32_t i = 0;
+	uint32_t i;
 
 	library_read(map, &dynamic);
-	if (!dynamic.symbols || !dynamic.names)
+	i = find(&dynamic, name);
+	if (!i || ELF64_ST_TYPE(dynamic.symbols[i].st_info) != STT_FUNC)
 		return NULL;
-	if (dynamic.gnu_hash)
-		i = find_gnu(&dynamic, name);
-	else if (dynamic.sysv_hash)
-		i = find_sysv(&dynamic, name);
-	return i ? (void *)(map->l_addr + dynamic.symbols[i].st_value) : NULL;
+	return (void *)(map->l_addr + dynamic.symbols[i].st_value);
 }
 
 bool library_needs(const struct link_map *map, const char *prefix)
@@ -152,24 +167,45 @@ void library_imports(const struct link_map *map, library_visitor *visit, void *u
 
 /*
  * The program headers follow the file header, which is where the library begins: at its load address,
- * unless it was linked for another one (prelinked), which its tables show.
+ * unless it was linked for another one (prelinked), which its tables show. NULL then.
  */
-bool library_relro(const struct link_map *map, uintptr_t *start, uintptr_t *end)
+static const ElfW(Phdr) *parts(const struct link_map *map, int *count)
 {
 	const ElfW(Ehdr) *file = (const void *)map->l_addr;
-	const ElfW(Phdr) *part;
 	struct library_dynamic dynamic;
 
 	library_read(map, &dynamic);
+	*count = 0;
 	if (!map->l_addr || (uintptr_t)dynamic.names - map->l_addr > 1u << 30)
-		return false;
-	part = (const void *)(map->l_addr + file->e_phoff);
-	for (int i = 0; i < file->e_phnum; i++) {
+		return NULL;
+	*count = file->e_phnum;
+	return (const void *)(map->l_addr + file->e_phoff);
+}
+
+bool library_relro(const struct link_map *map, uintptr_t *start, uintptr_t *end)
+{
+	int count;
+	const ElfW(Phdr) *part = parts(map, &count);
+
+	for (int i = 0; i < count; i++) {
 		if (part[i].p_type == PT_GNU_RELRO) {
 			*start = map->l_addr + part[i].p_vaddr;
 			*end = *start + part[i].p_memsz;
 			return true;
 		}
+	}
+	return false;
+}
+
+bool library_holds(const struct link_map *map, const void *address)
+{
+	int count;
+	const ElfW(Phdr) *part = parts(map, &count);
+
+	for (int i = 0; i < count; i++) {
+		if (part[i].p_type == PT_LOAD &&
+			(uintptr_t)address - map->l_addr - part[i].p_vaddr < part[i].p_memsz)
+			return true;
 	}
 	return false;
 }

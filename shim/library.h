@@ -26,7 +26,9 @@ void library_read(const struct link_map *map, struct library_dynamic *dynamic);
 /* strcmp() == 0. */
 bool library_equal(const char *a, const char *b);
 
-/* The function `name` as this library defines it, NULL if it does not. */
+/* Does it define the function `name`? */
+bool library_defines(const struct link_map *map, const char *name);
+/* Its address; NULL too where that is only known once it is bound. */
 void *library_definition(const struct link_map *map, const char *name);
 
 /* Does it name, among the libraries it needs, one whose name begins so? */
@@ -35,6 +37,9 @@ bool library_needs(const struct link_map *map, const char *prefix);
 /* Called for each word that the loader fills in with the address of function `name`. */
 typedef void library_visitor(const struct link_map *map, const char *name, void **word, void *user);
 void library_imports(const struct link_map *map, library_visitor *visit, void *user);
+
+/* Does the address lie in it? */
+bool library_holds(const struct link_map *map, const void *address);
 
 /* Its part that is read-only once relocated: false if it has none, or cannot be told. */
 bool library_relro(const struct link_map *map, uintptr_t *start, uintptr_t *end);

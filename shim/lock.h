@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "uncancelled.h"
+
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
@@ -52,6 +54,7 @@ static inline bool lock_try(uint32_t *lock)
 static __attribute__((noinline, unused)) void lock_wait(uint32_t *lock)
 {
 	const struct timespec nap = { .tv_nsec = 20000 };
+	UNCANCELLED_HERE;
 
 	for (unsigned spins = 0;; spins++) {
 		if (__atomic_load_n(lock, __ATOMIC_RELAXED) == 0 && lock_try(lock))

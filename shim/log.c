@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "settings.h"
+#include "uncancelled.h"
 
 static struct {
 	bool known;
@@ -98,6 +99,7 @@ void log_line(enum log_level level, const char *format, ...)
 	struct held_signals held;
 	va_list arguments;
 	int count;
+	UNCANCELLED_HERE;
 
 	if (level <= wanted_level() && log_stderr_is_ours()) {
 		va_start(arguments, format);

@@ -19,6 +19,7 @@
 #include "ledger.h"
 #include "lock.h"
 #include "share.h"
+#include "uncancelled.h"
 
 #define MODULES_MAX 512
 
@@ -60,6 +61,7 @@ static bool line_holds(const char *line, uint64_t address)
 
 static void path_of_map(uint64_t address)
 {
+	UNCANCELLED_HERE;
 	char *text = modules.text, *line, *end;
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	size_t used = 0;

@@ -13,6 +13,7 @@
 
 #include "neighbours.h"
 #include "share.h"
+#include "uncancelled.h"
 
 #ifndef F_OFD_GETLK
 #define F_OFD_GETLK 36
@@ -92,6 +93,7 @@ bool peers_drop_dead(uint32_t self)
 	bool dropped = false;
 	int saved = errno; /* the guest's: we are in the middle of a call of its */
 	int fd;
+	UNCANCELLED_HERE;
 
 	clock_gettime(CLOCK_MONOTONIC, &clock);
 	now = clock.tv_sec * 1000000000ull + clock.tv_nsec;
@@ -150,6 +152,7 @@ static uint64_t own_user_holds(uint32_t device, uint32_t self)
 uint64_t peers_hold(uint32_t slot_device, uint32_t self)
 {
 	int saved = errno; /* the guest's: we are in the middle of a call of its */
+	UNCANCELLED_HERE;
 	uint64_t sum = own_user_holds(slot_device, self);
 
 	if (share_is_common()) {

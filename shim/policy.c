@@ -19,7 +19,7 @@ static bool is(enum setting setting, const char *word)
 static bool parse_size(enum setting setting, uint64_t *bytes, const char *words, char *why,
 	size_t why_bytes)
 {
-	struct limit limit;
+	static struct limit limit; /* not every stack has room; settings are read once */
 	char reason[160] = "";
 
 	if (limit_parse(&limit, settings_get(setting), reason, sizeof(reason)) && limit.count == 0 &&

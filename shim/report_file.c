@@ -45,7 +45,7 @@ static int path_end(const struct report_out *path, char name[PATH_MAX])
 /* YYYYMMDDTHHMMSSZ: the same as RFC 3339 without what separates, and without milliseconds. */
 static void put_compact_time(struct report_out *path, uint64_t realtime_ns)
 {
-	struct report_out full;
+	static struct report_out full; /* as path is */
 
 	path_begin(&full);
 	text_time(&full, realtime_ns);
@@ -83,9 +83,11 @@ static bool put_replaced(struct report_out *path, char what, const struct report
 	return true;
 }
 
+/* Not every stack has room for this one; a process writes its report once. */
+static struct report_out path;
+
 int report_file_name(char name[PATH_MAX], const char *pattern, const struct report_writer *writer)
 {
-	struct report_out path;
 
 	path_begin(&path);
 	for (; *pattern; pattern++) {
@@ -143,8 +145,6 @@ static size_t folder_length(const char *name)
 /* FOLDER/.cuward-PID-N */
 static int temporary_name(struct report_file *file, unsigned attempt)
 {
-	struct report_out path;
-
 	path_begin(&path);
 	text_bytes(&path, file->name, folder_length(file->name));
 	text_put(&path, ".cuward-");
@@ -202,7 +202,6 @@ static int candidate_name(const struct report_file *file, uint32_t pid, unsigned
 {
 	const char *base = file->name + folder_length(file->name), *dot = strrchr(base, '.');
 	size_t stem = dot && dot > base ? (size_t)(dot - file->name) : strlen(file->name);
-	struct report_out path;
 
 	path_begin(&path);
 	text_bytes(&path, file->name, stem);
@@ -233,7 +232,7 @@ static int move_in_place(const char *from, const char *to)
 
 static int place(struct report_file *file, uint32_t pid)
 {
-	char name[PATH_MAX];
+	static char name[PATH_MAX]; /* as path is */
 	int error = -EEXIST;
 
 	for (unsigned attempt = 0; attempt < 10000 && error == -EEXIST; attempt++) {

@@ -169,13 +169,13 @@ static void find_folder(void)
 {
 	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 	const char *wanted = settings_get(SETTING_dir);
-	char here[PATH_MAX] = "";
-	int length;
+	int length = 0;
 
-	if (wanted[0] != '/' && !getcwd(here, sizeof(here)))
-		here[0] = '\0';
+	/* In its place at once: not every stack has room for a path. */
+	if (settings_is_set(SETTING_dir) && wanted[0] != '/' && getcwd(place.path, PATH_MAX - 1))
+		length = strlen(strcat(place.path, "/"));
 	if (settings_is_set(SETTING_dir))
-		length = snprintf(place.path, PATH_MAX, "%s%s%s", here, here[0] ? "/" : "", wanted);
+		length += snprintf(place.path + length, PATH_MAX - length, "%s", wanted);
 	else if (runtime && runtime[0] == '/')
 		length = snprintf(place.path, PATH_MAX, "%s/cuward", runtime);
 	else

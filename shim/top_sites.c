@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ledger.h"
+#include "share.h"
 
 static uint32_t place_of(const struct top_sites *sums, uint32_t site)
 {
@@ -52,13 +53,16 @@ void top_sites_largest(const struct top_sites *sums, struct ledger_holder holder
 __attribute__((no_sanitize("thread")))
 void ledger_top_sites(uint8_t device, struct ledger_holder holders[LEDGER_HOLDERS])
 {
-	struct top_sites sums = { 0 };
+	struct top_sites *sums = share_private(sizeof(*sums)); /* not every stack has room for it */
 	uint32_t count = __atomic_load_n(&ledger.header->record_count, __ATOMIC_ACQUIRE);
 
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; sums && i < count; i++) {
 		struct ledger_record record = ledger.records[i];
 
-		top_sites_add(&sums, &record, device);
+		top_sites_add(sums, &record, device);
 	}
-	top_sites_largest(&sums, holders);
+	if (!sums)
+		return;
+	top_sites_largest(sums, holders);
+	share_private_done(sums, sizeof(*sums));
 }

@@ -158,7 +158,7 @@ static void fork_cover(void *provider)
 
 static void *provider_load(const char *folder, char *why, unsigned why_bytes)
 {
-	char path[PATH_MAX];
+	static char path[PATH_MAX]; /* not every stack has room, and one thread loads */
 	void *provider;
 
 	if (snprintf(path, sizeof(path), "%s/libcuward-lttng.so", folder) >= (int)sizeof(path)) {

@@ -58,14 +58,20 @@ static bool keep(struct report_out *out, const char *bytes, size_t count)
 /* Told before its bit is set: two threads may tell it twice, none uses it untold. */
 static __attribute__((noinline)) void tell_site(uint32_t site, uint64_t *word)
 {
-	struct report_out out = { .flush = keep };
+	struct report_out *out = share_private(sizeof(*out)); /* not every stack has room for it */
+	struct event_site event = { .process = guest.key, .site = site, .frames = "" };
 	struct ledger_view view;
-	struct event_site event = { .process = guest.key, .site = site, .frames = out.buffer };
 
-	ledger_view(&view);
-	report_site_text(&out, &view, site);
-	out.buffer[out.used < sizeof(out.buffer) ? out.used : sizeof(out.buffer) - 1] = '\0';
+	if (out) {
+		out->flush = keep;
+		ledger_view(&view);
+		report_site_text(out, &view, site);
+		out->buffer[out->used < sizeof(out->buffer) ? out->used : sizeof(out->buffer) - 1] = '\0';
+		event.frames = out->buffer;
+	}
 	trace_site(&event);
+	if (out)
+		share_private_done(out, sizeof(*out));
 	__atomic_fetch_or(word, 1ull << site % 64, __ATOMIC_RELEASE);
 }
 

@@ -284,6 +284,120 @@ children_count() {
 	habit cancel
 }
 
+# tight WHAT: the same, and it does more under a limit that is met there.
+tight() {
+	least=1
+	export CUWARD_MEMORY=6M
+	same "$apps/tight" "$1"
+	TOO_MUCH=1 CUWARD_JOB=j CUWARD_JOB_MEMORY=6M CUWARD_LEAK=full CUWARD_LOG=warn guest "$2" "$apps/tight" "$1"
+	grep -q '^\(0 \)\?0 0, too much 2, wrong 1$' <<<"$output" || { echo "$output"; false; }
+	ask '[.memory.device.allocs, .memory.device.live, .devices[0].denied, (.leaks | length)]' "$3"
+}
+
+@test "the smallest stacks there are: first calls, refusals, the end" {
+	tight smallest 3 '[5001,5000,1,1]'
+	grep -q 'leaked 1.22 MiB in 5000 allocations' <<<"$output"
+}
+
+@test "a thread that was cancelled before its first call" {
+	unset CUWARD_SIM_TRUTH # the simulated driver opens a file for it
+	tight pending 0 '[5002,5000,1,1]'
+	[ "$(tail -n 2 bare.out)" = $'1 0\nstatus 0' ]
+}
+
+@test "little address space; the last words of a thread" {
+	least=1
+	same "$apps/tight" space
+	[ "$(head -n 1 bare.out)" = "0 0" ]
+	same "$apps/tight" specific
+	[ "$(grep -c '^0 given back 0$' bare.out)" -eq 3 ]
+}
+
+@test "exceptions and jumps out of a function that the driver calls" {
+	cat >thrown.cc <<-'END'
+		#include <csetjmp>
+		#include <cstdio>
+		#include <cuda.h>
+		#include <stdexcept>
+		static jmp_buf back;
+		static size_t leave(int block) { if (block > 0) throw std::runtime_error("thrown"); return 0; }
+		static size_t jump(int block) { if (block > 0) longjmp(back, 1); return 0; }
+		int main(int argc, char **)
+		{
+			static const char ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry k() { ret; }\n";
+			CUcontext context; CUmodule module; CUfunction kernel; CUdeviceptr pointer; int a, b;
+			cuInit(0); cuDevicePrimaryCtxRetain(&context, 0); cuCtxSetCurrent(context);
+			cuModuleLoadData(&module, ptx); cuModuleGetFunction(&kernel, module, "k");
+			for (int i = 0; i < 3; i++) {
+				try { std::printf("returned %d\n", cuOccupancyMaxPotentialBlockSize(&a, &b, kernel, leave, 0, 0)); }
+				catch (std::exception &what) { std::printf("%s\n", what.what()); }
+				std::printf("%d ", cuMemAlloc(&pointer, 4 << 20)); std::printf("%d\n", cuMemFree(pointer));
+			}
+			if (!setjmp(back)) cuOccupancyMaxPotentialBlockSize(&a, &b, kernel, jump, 0, 0);
+			else std::printf("jumped\n");
+			std::printf("%d\n", cuMemAlloc(&pointer, argc > 1 ? 8 << 20 : 4096));
+		}
+	END
+	g++ -w -isystem "$("$TOP/tests/cuda_headers.sh")" -o thrown thrown.cc -L"$B/sim" -lcuda
+	least=8
+	same "$PWD/thrown"
+	[ "$(grep -c '^thrown$' bare.out) $(grep -c '^jumped$' bare.out)" = "3 1" ]
+	# What follows is counted as before: nobody takes it for a call of the driver's own.
+	guest 0 ./thrown over
+	[ "$(tail -n 1 <<<"$output")" = 2 ]
+	ask '[.calls.cuMemAlloc_v2.count, .devices[0].denied]' '[4,1]'
+}
+
+# Who has nothing to do with CUDA makes no system call of ours at its end, however it ends.
+@test "a sandbox that kills for all but four system calls" {
+	cat >killed.c <<-'END'
+		#include <dlfcn.h>
+		#include <linux/filter.h>
+		#include <linux/seccomp.h>
+		#include <stddef.h>
+		#include <stdlib.h>
+		#include <string.h>
+		#include <sys/prctl.h>
+		#include <sys/syscall.h>
+		#include <sys/wait.h>
+		#include <unistd.h>
+		static void enter(void)
+		{
+			struct sock_filter filter[] = {
+				BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+				BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 4, 0),
+				BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 3, 0),
+				BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 2, 0),
+				BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 1, 0),
+				BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+				BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+			};
+			struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+			prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+			if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) _exit(99);
+		}
+		int main(int argc, char **argv)
+		{
+			const char *how = argv[1];
+			int status = 0;
+			if (!strcmp(how, "opened")) dlsym(dlopen("libm.so.6", RTLD_NOW), "cos");
+			if (!strcmp(how, "child") && fork() != 0) return wait(&status), status >> 8;
+			enter();
+			write(1, "in\n", 3);
+			if (!strcmp(how, "_exit") || !strcmp(how, "child")) _exit(4);
+			if (!strcmp(how, "quick")) quick_exit(5);
+			if (!strcmp(how, "more")) getppid();
+			return 3;
+		}
+	END
+	$CC -w -D_GNU_SOURCE -o killed killed.c -ldl
+	least=1
+	for how in return:3 opened:3 _exit:4 child:4 quick:5 more:159; do
+		same "$PWD/killed" "${how%:*}"
+		[ "$(tail -n 1 bare.out)" = "status ${how#*:}" ]
+	done
+}
+
 # Where the administrator's limits cannot be read, nobody starts.
 @test "a sandbox that forbids files" {
 	[ ! -e /etc/cuward ] || skip "limits are set on this machine"

@@ -188,6 +188,76 @@ driven() {
 	done
 }
 
+# An auditor of the loader is told of each binding, and sees calls before they are made.
+@test "with an auditor (LD_AUDIT)" {
+	cat >audit.c <<-'END'
+		#include <link.h>
+		unsigned la_version(unsigned version) { return version; }
+		unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie) { return LA_FLG_BINDTO | LA_FLG_BINDFROM; }
+		#ifdef __x86_64__
+		uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned n, uintptr_t *by, uintptr_t *in, unsigned *flags, const char *name)
+		{ return symbol->st_value; }
+		Elf64_Addr la_x86_64_gnu_pltenter(Elf64_Sym *symbol, unsigned n, uintptr_t *by, uintptr_t *in, La_x86_64_regs *regs,
+			unsigned *flags, const char *name, long *bytes)
+		{ return symbol->st_value; }
+		#endif
+	END
+	$CC -w -D_GNU_SOURCE -shared -fPIC -o audit.so audit.c
+	for level in O0 O2; do
+		LD_AUDIT=$PWD/audit.so asks 500 "" "$built/who-$level" "$built/asker-O0.so" "$built/asker-O2.so"
+	done
+	LD_AUDIT=$PWD/audit.so driven "$shim" "$apps/play" init device 0 alloc 4M refused 5M
+}
+
+@test "libraries come and go in four threads while two look up" {
+	cat >small.c <<-'END'
+		#include <dlfcn.h>
+		int small(void) { return dlsym(RTLD_DEFAULT, "getpid") && dlsym(RTLD_NEXT, "puts") ? 42 : 0; }
+		__attribute__((constructor)) static void begin(void) { dlsym(RTLD_DEFAULT, "puts"); }
+	END
+	for i in 0 1 2 3; do $CC -w -D_GNU_SOURCE -shared -fPIC -o small$i.so small.c -ldl; done
+	cat >busy.c <<-'END'
+		#include <dlfcn.h>
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		static void *come_and_go(void *number)
+		{
+			char name[40];
+			sprintf(name, "./small%ld.so", (long)number);
+			for (int i = 0; i < 1500; i++) {
+				void *library = dlopen(name, (long)number & 1 ? RTLD_NOW : RTLD_LAZY | RTLD_DEEPBIND);
+				int (*small)(void) = (int (*)(void))dlsym(library, "small");
+				if (!small || small() != 42 || dlclose(library)) exit(1);
+			}
+			return NULL;
+		}
+		static void *look(void *stop)
+		{
+			while (!*(volatile int *)stop) {
+				void *library = dlopen("libm.so.6", RTLD_NOW);
+				if (!dlsym(library, "cos") || !dlsym(RTLD_DEFAULT, "malloc") || dlsym(RTLD_DEFAULT, "cuMemAlloc_v2")) exit(2);
+				dlclose(library);
+			}
+			return NULL;
+		}
+		int main(void)
+		{
+			pthread_t threads[6];
+			volatile int stop = 0;
+			for (long i = 0; i < 6; i++) pthread_create(&threads[i], NULL, i < 4 ? come_and_go : look, i < 4 ? (void *)i : (void *)&stop);
+			for (int i = 0; i < 6; i++) { if (i == 4) stop = 1; pthread_join(threads[i], NULL); }
+			puts("done");
+			return 0;
+		}
+	END
+	$CC -w -D_GNU_SOURCE -o busy busy.c -ldl -lpthread
+	[ "$(timeout 120 ./busy)" = done ]
+	for _ in 1 2 3; do
+		[ "$(LD_PRELOAD=$shim timeout 120 ./busy 2>&1)" = done ]
+	done
+}
+
 @test "the driver closed and opened again" {
 	cat >again.c <<-'C'
 		#include <dlfcn.h>
