@@ -24,7 +24,7 @@ CUresult on_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cu
 	CUresult result = real.cuGetProcAddress(symbol, pfn, cudaVersion, flags);
 
 	if (result == CUDA_SUCCESS && *pfn)
-		*pfn = lookup_swap(symbol, *pfn);
+		*pfn = lookup_swap(symbol, flags, *pfn);
 	return result;
 }
 
@@ -34,6 +34,6 @@ CUresult on_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
 	CUresult result = real.cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
 
 	if (result == CUDA_SUCCESS && *pfn)
-		*pfn = lookup_swap(symbol, *pfn);
+		*pfn = lookup_swap(symbol, flags, *pfn);
 	return result;
 }

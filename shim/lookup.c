@@ -23,6 +23,7 @@
 #include "lock.h"
 #include "settings.h"
 #include "share.h"
+#include "versions.h"
 
 /* The arguments of a look-up as dlsym.S saved them; it passes on what is in here. */
 struct lookup_frame {
@@ -182,6 +183,15 @@ static void count(const char *name, bool hooked)
 	lock_give_back(&publishing.lock);
 }
 
+/* By dlsym. In one of its calls the driver looks up for somebody, who is counted himself. */
+static void count_asked(const char *name, bool hooked)
+{
+	const struct thread *thread = guest_thread();
+
+	if (!thread || thread->call == THREAD_IDLE)
+		count(name, hooked);
+}
+
 void lookup_publish(struct ledger_header *header)
 {
 	take_lock();
@@ -195,10 +205,24 @@ void lookup_forget(void)
 	memset(&publishing, 0, sizeof(publishing));
 }
 
-void *lookup_swap(const char *name, void *pointer)
+/* A driver that is not bound to itself (-Bsymbolic) hands out what its names lead to: our entries. */
+static int call_of_entry(const void *pointer)
+{
+	for (int call = 0; call < DRIVER_CALL_COUNT; call++) {
+		if (driver_entry(call) == pointer)
+			return call;
+	}
+	return -1;
+}
+
+void *lookup_swap(const char *name, uint64_t flags, void *pointer)
 {
 	int call = driver_call_at(pointer);
 
+	if (unlikely(call < 0))
+		call = call_of_entry(pointer);
+	if (unlikely(call < 0))
+		call = versions_call(name, flags, pointer);
 	count(name, call >= 0);
 	return call >= 0 ? driver_entry(call) : pointer;
 }
@@ -261,7 +285,7 @@ static void *answer_global(struct lookup_frame *frame, int call, bool versioned)
 	/* Another interposer behind us leads to the driver too, and we stand before it. */
 	if (!driver_adopt(RTLD_NEXT, found) && !(driver_find() && driver_has(call)))
 		return found;
-	count(frame->name, true);
+	count_asked(frame->name, true);
 	return driver_entry(call);
 }
 
@@ -325,7 +349,7 @@ static void *answer_unhooked(struct lookup_frame *frame, bool versioned)
 	if (ours && !found && frame->handle == RTLD_DEFAULT)
 		found = find_for_caller(frame, versioned);
 	if (found && !disabled() && driver_adopt(global ? RTLD_NEXT : frame->handle, found))
-		count(frame->name, false);
+		count_asked(frame->name, false);
 	return !ours ? NULL : found ? found : fail_naturally(frame);
 }
 
@@ -376,6 +400,6 @@ void *lookup_symbol(struct lookup_frame *frame, bool versioned)
 		return answer_global(frame, call, versioned);
 	if (!found || disabled() || !driver_adopt(frame->handle, found))
 		return NULL;
-	count(frame->name, true);
+	count_asked(frame->name, true);
 	return driver_entry(call);
 }

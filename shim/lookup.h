@@ -28,8 +28,10 @@ struct lookup_module {
 bool lookup_module_with(const char *name, struct lookup_module *module);
 void *lookup_in(const struct lookup_module *module, const char *name);
 
-/* A pointer the driver handed out for `name`: ours in its place, and counted; else itself. */
-void *lookup_swap(const char *name, void *pointer);
+/*
+ * A pointer the driver handed out for `name` with `flags`: ours in its place, and counted; else itself.
+ */
+void *lookup_swap(const char *name, uint64_t flags, void *pointer);
 
 /* Copy what was looked up so far into the ledger, and every later look-up too. */
 void lookup_publish(struct ledger_header *header);
