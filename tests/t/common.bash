@@ -10,7 +10,7 @@ common_setup() {
 	chmod 755 "$public"
 	mkdir "$public/bin" "$public/etc"
 	cp "$shim" "$play" "$cuward" "$public/bin"
-	for file in group killat filtered leap; do
+	for file in group killat filtered leap tardy; do
 		[ ! -e "$apps/$file" ] || cp "$apps/$file" "$public/bin"
 	done
 	cp -r "$B/sim" "$public/bin/sim"
