@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cuward/ledger.h"
-
 bool job_is_of_run(int folder, const char *job)
 {
 	char path[sizeof(((struct process_identity *)0)->job) + 16];
@@ -49,4 +47,15 @@ int job_open_folder(int folder, const char *job)
 		fd = next;
 	}
 	return fd;
+}
+
+void job_remove_ledger(int folder, const struct process_identity *who)
+{
+	const char *job = who->job[0] ? who->job : "-";
+	char path[sizeof(who->job) + 80];
+
+	snprintf(path, sizeof(path), "jobs/%s/%u-%u-%llu.ledger", job, who->pid, who->image,
+		(unsigned long long)who->start_ticks);
+	if (who->pid && !strchr("/.", job[0]) && !strstr(job, "/.") && !job_is_of_run(folder, job))
+		unlinkat(folder, path, 0);
 }

@@ -349,7 +349,7 @@ void members_inherit(struct slot *own)
 			continue;
 		if (fd < 0 && (fd = peers_open()) < 0)
 			break;
-		if (peers_is_alive(fd, other - slots()))
+		if (share_is_alive(fd, other - slots()))
 			inherit_from(own, other, same_job);
 	}
 	if (fd >= 0)

@@ -15,8 +15,7 @@
 #include "share.h"
 #include "uncancelled.h"
 
-#ifndef F_OFD_GETLK
-#define F_OFD_GETLK 36
+#ifndef F_OFD_SETLK
 #define F_OFD_SETLK 37
 #endif
 
@@ -54,17 +53,6 @@ static bool lock_slot(int fd, uint32_t number, short type)
 	};
 
 	return fcntl(fd, F_OFD_SETLK, &range) == 0;
-}
-
-/* Its owner holds the lock on its range while it lives. */
-bool peers_is_alive(int fd, uint32_t number)
-{
-	struct flock range = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot_offset(number),
-		.l_len = sizeof(struct slot),
-	};
-
-	return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
 static bool drop_if_dead(int fd, uint32_t number)
@@ -142,7 +130,7 @@ static uint64_t own_user_holds(uint32_t device, uint32_t self)
 	for (uint32_t i = 0; i < there && i < header->slots_used; i++) {
 		uint64_t held = i == self ? 0 : bytes_of(&slots[i], device);
 
-		sum += held && peers_is_alive(fd, i) ? held : 0;
+		sum += held && share_is_alive(fd, i) ? held : 0;
 	}
 	if (fd >= 0)
 		close(fd);

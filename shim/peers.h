@@ -20,9 +20,6 @@ uint64_t peers_hold(uint32_t slot_device, uint32_t self);
  */
 int peers_open(void);
 
-/* Does the owner of that slot live? */
-bool peers_is_alive(int fd, uint32_t number);
-
 /*
  * The dead still stand in their slots until somebody needs the room. True: some were there; `self` is
  * our own slot.

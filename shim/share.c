@@ -27,6 +27,7 @@
 #include "settings.h"
 
 #ifndef F_OFD_SETLK
+#define F_OFD_GETLK 36
 #define F_OFD_SETLK 37
 #endif
 
@@ -296,18 +297,6 @@ static uint64_t slot_offset(uint32_t number)
 	return sizeof(struct slots_header) + (uint64_t)number * sizeof(struct slot);
 }
 
-/* A process outside any run left its ledger behind when it was killed; its slot names the file. */
-static void remove_old_ledger(int folder, const struct process_identity *who)
-{
-	const char *job = who->job[0] ? who->job : "-";
-	char path[sizeof(who->job) + 80];
-
-	snprintf(path, sizeof(path), "jobs/%s/%u-%u-%llu.ledger", job, who->pid, who->image,
-		(unsigned long long)who->start_ticks);
-	if (who->pid && !strchr("/.", job[0]) && !strstr(job, "/.") && !job_is_of_run(folder, job))
-		unlinkat(folder, path, 0);
-}
-
 static void remove_ledger_of(const struct process_identity *who)
 {
 	char why[256];
@@ -315,13 +304,23 @@ static void remove_ledger_of(const struct process_identity *who)
 
 	if (folder < 0)
 		return;
-	remove_old_ledger(folder, who);
+	job_remove_ledger(folder, who);
 	close(folder);
 }
 
 static bool lock_slot(int fd, uint32_t number)
 {
 	return lock_range(fd, slot_offset(number), sizeof(struct slot), true);
+}
+
+bool share_is_alive(int fd, uint32_t number)
+{
+	struct flock range = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot_offset(number),
+		.l_len = sizeof(struct slot),
+	};
+
+	return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
 static void unlock_slot(int fd, uint32_t number)
@@ -353,7 +352,9 @@ static void free_dead(int fd, uint32_t used, uint32_t count)
 		uint32_t number = share.header->next_asked % used;
 
 		share.header->next_asked = number + 1;
-		if (share.slots[number].state == SLOT_FREE || !lock_slot(fd, number))
+		/* To ask is a quarter of the work of a lock that cannot be had. */
+		if (share.slots[number].state == SLOT_FREE || share_is_alive(fd, number) ||
+			!lock_slot(fd, number))
 			continue;
 		remove_ledger_of(&share.slots[number].who);
 		free_slot(&share.slots[number]);
@@ -364,9 +365,11 @@ static void free_dead(int fd, uint32_t used, uint32_t count)
 /* Beyond the last one there may be owners too, where somebody emptied the file. */
 static int find_fresh(int fd, uint32_t used)
 {
+	uint64_t end = slot_offset(used);
+
 	while (used < SLOT_COUNT && !lock_slot(fd, used))
 		used++;
-	if (used == SLOT_COUNT || share_allocate(fd, 0, slot_offset(used + 1)) != 0) {
+	if (used == SLOT_COUNT || share_allocate(fd, end, slot_offset(used + 1) - end) != 0) {
 		unlock_slot(fd, used);
 		return -1;
 	}
@@ -450,13 +453,21 @@ static void unmap_slots(void)
 	share.slots = NULL;
 }
 
+/* Somebody may have cut the file off: the slots that are in use have their room again. */
+static bool make_whole(int fd)
+{
+	uint64_t bytes = slot_offset(share.header->slots_used);
+
+	/* To look for a hole takes much less time than to fill those that are not there. */
+	return lseek(fd, 0, SEEK_HOLE) >= (off_t)bytes || share_allocate(fd, 0, bytes) == 0;
+}
+
 /* With the header locked. The number of our slot, or -1 and why. */
 static int take_locked(int fd, struct ledger_header *ledger, char *why, size_t why_bytes)
 {
 	int slot = -1;
 
-	/* Somebody may have cut the file off: the slots that are in use have their room again. */
-	if (share_allocate(fd, 0, slot_offset(share.header->slots_used)) != 0)
+	if (!make_whole(fd))
 		snprintf(why, why_bytes, "no room for the slots file");
 	else if (!find_devices(ledger->devices, ledger->device_count))
 		snprintf(why, why_bytes, "more than %d different GPUs in one slots file", SLOT_DEVICES);

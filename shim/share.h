@@ -59,6 +59,9 @@ int share_allocate(int fd, uint64_t offset, uint64_t bytes);
  */
 struct slot *share_take_slot(struct ledger_header *ledger, char *why, size_t why_bytes);
 
+/* Does the owner of that slot live? fd: the slots file. */
+bool share_is_alive(int fd, uint32_t number);
+
 /* Is this file the one that our slot is in? By its name there may be another one by now. */
 bool share_is_mapped(int fd);
 

@@ -227,7 +227,7 @@ static bool look_at_slots(struct look *look)
 	for (uint32_t i = 0; i < header->slots_used && i < SLOT_COUNT; i++) {
 		if (!__atomic_load_n(&slots[i].waiting_since_ns, __ATOMIC_ACQUIRE) ||
 			slots[i].state == SLOT_FREE || (fd >= 0 && &slots[i] != turns.slot &&
-			!peers_is_alive(fd, i)))
+			!share_is_alive(fd, i)))
 			continue;
 		somebody = true;
 		if (&slots[i] != turns.slot)
