@@ -78,11 +78,15 @@ struct undisturbed {
 
 static void lock_near(struct undisturbed *was)
 {
+	static const int own[] = { SIGSYS, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP };
 	sigset_t all;
 
+	/* But for what a thread does to itself: a sandbox may answer system calls in a handler. */
 	sigfillset(&all);
+	for (unsigned i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		sigdelset(&all, own[i]);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was->cancel);
-	pthread_sigmask(SIG_SETMASK, &all, &was->signals);
+	pthread_sigmask(SIG_BLOCK, &all, &was->signals);
 	lock_take(&near.lock);
 }
 
