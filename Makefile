@@ -8,6 +8,7 @@ prefix ?= /usr/local
 bindir ?= $(prefix)/bin
 libdir ?= $(prefix)/lib
 mandir ?= $(prefix)/share/man
+zshdir ?= $(prefix)/share/zsh/$(if $(filter /usr,$(prefix)),vendor-completions,site-functions)
 sysconfdir ?= /etc
 rundir ?= /run
 CC ?= cc
@@ -185,6 +186,9 @@ install: all ## install to $(DESTDIR)$(prefix)
 	install -d $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(prefix)/share/bash-completion/completions
 	install -m 644 $(manuals) $(DESTDIR)$(mandir)/man1/
 	install -m 644 tools/share/cuward.bash-completion $(DESTDIR)$(prefix)/share/bash-completion/completions/cuward
+	install -d $(DESTDIR)$(zshdir) $(DESTDIR)$(prefix)/share/fish/vendor_completions.d
+	install -m 644 tools/share/cuward.zsh-completion $(DESTDIR)$(zshdir)/_cuward
+	install -m 644 tools/share/cuward.fish $(DESTDIR)$(prefix)/share/fish/vendor_completions.d/cuward.fish
 	install -m 644 include/cuward/cuward.h $(DESTDIR)$(prefix)/include/cuward/
 	install -d $(DESTDIR)$(prefix)/share/cuward
 	install -m 644 tools/share/pytest_cuward.py tools/share/github-leaks.yml tools/share/cuward.tmpfiles.conf \

@@ -16,7 +16,7 @@ case $what in
 build) ;;
 check) packages="$packages libcmocka-dev bats jq babeltrace2 chromium python3 gdb clang valgrind util-linux
 	libclang-rt-14-dev procps libcap2-bin g++ binutils libjemalloc2 libtcmalloc-minimal4
-	python3-jsonschema python3-pytest python3-yaml"
+	python3-jsonschema python3-pytest python3-yaml zsh fish"
 	[ "$(uname -m)" != x86_64 ] ||
 		packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
 clients) packages="$packages libcmocka-dev bats jq python3 procps g++ ffmpeg python3-numba hashcat

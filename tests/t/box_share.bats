@@ -100,6 +100,12 @@ teardown() { box_teardown; }
 		assert [len(g['rules']) for g in read('prometheus-rules.yml')['groups']] == [4]
 	X
 	sh -n "$share/slurm-task-prolog.sh"
+	# Where the shells look for completions: as a package, and elsewhere.
+	make -s -C "$TOP" -n install prefix=/usr >installs
+	grep -q 'cuward.zsh-completion /usr/share/zsh/vendor-completions/_cuward$' installs
+	grep -q 'cuward.fish /usr/share/fish/vendor_completions.d/cuward.fish$' installs
+	make -s -C "$TOP" -n install prefix=/somewhere >installs
+	grep -q 'cuward.zsh-completion /somewhere/share/zsh/site-functions/_cuward$' installs
 	bash -n "$share/cuward.bash-completion"
 	# What is there is installed, but for what goes into the command and the completion.
 	make -s -C "$TOP" -n install prefix=/somewhere >installs

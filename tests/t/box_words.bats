@@ -7,10 +7,11 @@ load guest
 setup() {
 	guest_setup
 	cuward=$B/cuward
+	PATH=$B:$PATH # completion asks it for codes
 }
 
 commands() { "$cuward" --help | awk '/^Commands:/ { on = 1 } on && /^  [a-z]+ / { print $1 }'; }
-options_of() { "$cuward" "$1" --help | sed -En 's/^ +(-[a-zA-Z?], )?(--[a-z-]+).*/\2/p' | grep -vx -e --usage -e --version; }
+options_of() { "$cuward" "$1" --help | sed -En 's/^ +(-[a-zA-Z0-9?], )?(--[a-z-]+).*/\2/p' | grep -vx -e --usage -e --version; }
 
 @test "help, in every way that is tried" {
 	"$cuward" help >one
@@ -73,4 +74,54 @@ options_of() { "$cuward" "$1" --help | sed -En 's/^ +(-[a-zA-Z?], )?(--[a-z-]+).
 	[ "$(completed cuward limit get 1 --j)" = --json ]
 	[ "$(completed cuward top -s a)" = active ]
 	[ "$(completed cuward report --by j)" = job ]
+}
+
+# The specifications that the function gives to _arguments, which is zsh's own.
+zsh_specifications() {
+	zsh -fc '_arguments() { print -rl -- "$@"; [[ $1 == -C ]] && state=argument; true; }
+		_describe() { print -rl -- "${(@P)4}"; }
+		_alternative() { : }
+		file=$1; shift
+		words=("$@") CURRENT=2
+		source $file' - "$TOP/tools/share/cuward.zsh-completion" "$@"
+}
+
+@test "zsh and fish complete every command and option, too" {
+	zsh -n "$TOP/tools/share/cuward.zsh-completion"
+	fish --no-execute "$TOP/tools/share/cuward.fish"
+	fish --no-config -c 'source $argv[1]; complete -C "cuward "' "$TOP/tools/share/cuward.fish" | cut -f1 >fish_commands
+	zsh -fc 'compdef() { : }; _arguments() { state=command }; _describe() { print -rl -- "${(@P)4}" }
+		_alternative() { _cuward_commands }; source $1' - "$TOP/tools/share/cuward.zsh-completion" | cut -d: -f1 >zsh_commands
+	for command in $(commands); do
+		fish --no-config -c 'source $argv[1]; complete -C "cuward $argv[2] -"' "$TOP/tools/share/cuward.fish" $command | cut -f1 >fish_options
+		zsh_specifications $command >zsh_options
+		for shell in zsh fish; do
+			grep -qx -- $command ${shell}_commands || echo "$shell: not completed: $command"
+		done
+		for option in $(options_of $command); do
+			grep -qx -- $option fish_options || echo "fish: not completed: $command $option"
+			grep -qE -- "^(\\([^)]*\\))?$option(=-?)?\\[" zsh_options || echo "zsh: not completed: $command $option"
+		done
+		# And nothing that is no option.
+		{
+			grep -oE '^--[a-z-]+' fish_options
+			sed -nE 's/^(\([^)]*\))?(--[a-z-]+).*/\2/p' zsh_options
+		} | grep -vx -e --version -e --help | sort -u >offered
+		options_of $command | grep -vx -- --help | sort -u | diff - offered || true
+	done >missing
+	cat missing
+	[ ! -s missing ]
+}
+
+@test "fish: words after an option, verbs, the command of run" {
+	completed() { fish --no-config -c 'source $argv[1]; complete -C $argv[2]' "$TOP/tools/share/cuward.fish" "$1" | cut -f1 | xargs; }
+	[ "$(completed 'cuward help timel')" = timeline ]
+	[ "$(completed 'cuward trace st')" = "start status stop" ]
+	[ "$(completed 'cuward trace start --o')" = --output ]
+	[ "$(completed 'cuward top -s a')" = active ]
+	[ "$(completed 'cuward report --by j')" = job ]
+	[ "$(completed 'cuward run --leak ')" = "exit growth marks off" ]
+	[ "$(completed 'cuward run -m 1G unsha')" = unshare ]
+	[ -z "$(completed 'cuward run -- unshare --repor')" ]
+	[ "$(completed 'cuward explain near')" = near-limit ]
 }
