@@ -118,7 +118,7 @@ static void add_device(const char *bus, uint64_t limit, const char *source)
 	device->total_bytes = 25757220864;
 	device->limit_bytes = limit;
 	strcpy(device->limit_source, source);
-	device->job_limit_bytes = BYTES_NONE;
+	device->job_limit_bytes = device->inner_limit_bytes = BYTES_NONE;
 	device->user_limit_bytes = BYTES_NONE;
 	device->group_limit_bytes = BYTES_NONE;
 	device->gpu_limit_bytes = BYTES_NONE;
