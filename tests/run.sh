@@ -4,7 +4,8 @@
 # Without arguments: the house rules, every unit test and every tests/t/*.bats. Everything is one
 # line a file; what failed is shown there, and once more, shortly, before the last line. FAILURES names
 # a file to append that to. With RETRY=1 a file in which something failed gets one more run at the end,
-# which counts; that it failed before is still said. Exit 1 if anything failed.
+# which counts; that it failed before is still said. SECONDS_A_FILE (900) is what a .bats file may take. Exit 1 if
+# anything failed.
 #
 # A .bats file with a line "# beside: WHY" only wants the processor: those run one after the other at a low
 # priority beside the rest.
@@ -17,7 +18,7 @@ passed=0 failed=0 skipped=0 again=()
 
 # A real driver on this machine must not be met by accident, nor settings of the caller.
 unset LD_PRELOAD LD_LIBRARY_PATH "${!CUWARD_@}" CUDA_VISIBLE_DEVICES
-export -n RETRY FAILURES
+export -n RETRY FAILURES SECONDS_A_FILE
 log=$(mktemp) failed_log=$(mktemp) beside=$(mktemp)
 trap 'rm -f "$log" "$failed_log" "$beside"' EXIT
 
@@ -57,7 +58,7 @@ run_unit() {
 
 run_bats() {
 	local start=$SECONDS status=0 skip
-	timeout 900 bats --tap "$1" >"$log" 2>&1 </dev/null || status=$?
+	timeout "${SECONDS_A_FILE:-900}" bats --tap "$1" >"$log" 2>&1 </dev/null || status=$?
 	skip=$(grep -c '^ok .*# skip' "$log")
 	report "${1#tests/}" $status $(($(grep -c '^ok' "$log") - skip)) "$(grep -c '^not ok' "$log")" \
 		"$skip" $((SECONDS - start)) "run_bats $1"
