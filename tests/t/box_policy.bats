@@ -13,20 +13,16 @@ setup() {
 	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	cat >in_policy <<-'X'
 		# in_policy FOLDER COMMAND...: with a copy of the folder as /etc/cuward. Others on this machine see nothing
-		# of that, not even an empty folder.
-		[ -d /etc/cuward ] || (
-			mkdir -p "$1/../view"
-			mount -t tmpfs -o mode=755 tmpfs "$1/../view"
-			mkdir "$1/../view/cuward"
-			cd /etc
-			for file in passwd group nsswitch.conf ld.so.cache localtime alternatives; do
-				[ ! -e $file ] || cp -a $file "$1/../view"
-			done
-			mount --bind "$1/../view" /etc
-		)
-		mount -t tmpfs -o mode=755 tmpfs /etc/cuward
-		cp -r "$1"/. /etc/cuward
-		chmod -R u=rwX,go=rX /etc/cuward
+		# of that, not even an empty folder: it is in a copy of what is needed of /etc.
+		set -e
+		mkdir -p "$1/../view"
+		mount -t tmpfs -o mode=755 tmpfs "$1/../view"
+		for file in passwd group nsswitch.conf ld.so.cache localtime alternatives; do
+			[ ! -e /etc/$file ] || cp -a /etc/$file "$1/../view"
+		done
+		cp -r "$1" "$1/../view/cuward"
+		chmod -R u=rwX,go=rX "$1/../view/cuward"
+		mount --bind "$1/../view" /etc
 		[ ! -e "$1/../prepare" ] || . "$1/../prepare"
 		shift
 		exec "$@"
