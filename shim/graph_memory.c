@@ -253,8 +253,9 @@ static void look(int device, const struct graph_use *over)
 	struct guest_graphs *graphs = &guest.graphs[device];
 	uint32_t number = __atomic_add_fetch(&graphs->asked, 1, __ATOMIC_SEQ_CST);
 	uint64_t reserved, used;
-	bool answered = ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) &&
-		ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used);
+	/* In this order: a launch between the two reserved what a free before the second took off `used`. */
+	bool answered = ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) &&
+		ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved);
 
 	lock_take(&graphs->lock);
 	if (over)
