@@ -97,6 +97,7 @@ struct release {
 	uint64_t began_ns;
 	uint32_t record; /* LEDGER_NO_RECORD: not ours to account */
 	enum record_class class;
+	bool freeing; /* without a record: perhaps memory of a graph, see graph_memory.h */
 	struct ref_change change;
 };
 

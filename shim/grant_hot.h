@@ -33,7 +33,7 @@ void grant_tell(struct grant grant, uint32_t stale);
 void release_tell(struct thread *thread, const struct ledger_record *record, uint64_t began_ns);
 void release_pool_gone(const struct ledger_record *record);
 /* What is freed is not known. */
-void release_open_oddly(enum record_class class, uint64_t handle);
+bool release_open_oddly(enum record_class class, uint64_t handle);
 CUresult release_close_oddly(struct release release, CUresult result);
 /* Live under a handle that the driver gave out again, or owned by a context that is gone. */
 void release_reclaimed(struct thread *thread, uint32_t record);
@@ -235,7 +235,7 @@ hot void release_open_hot(struct release *release, enum record_class class, uint
 	release->handle = handle;
 	release->record = likely(guest.header) ? ledger_claim(class, handle) : LEDGER_NO_RECORD;
 	if (unlikely(release->record == LEDGER_NO_RECORD))
-		release_open_oddly(class, handle);
+		release->freeing = release_open_oddly(class, handle);
 	release->began_ns = unlikely(trace_on) ? guest_clock_ns() : 0;
 }
 

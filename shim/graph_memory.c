@@ -193,19 +193,29 @@ void graph_memory_instantiated(CUgraphExec exec, CUgraph graph, bool auto_free)
  * look takes its number before it asks, and a younger one's answer stays. That loses nothing: a launch
  * is only forgotten by a look that began after it, and whatever is younger was asked after it, too.
  */
+
+/* Of no launch: what is under way may free anything at any moment, also what is allocated meanwhile. */
+#define FREES_UNSURE UINT64_MAX
+
+/* In this order: a free counts as under way first, and then as begun. */
 static uint64_t frees_now(void)
 {
-	return __atomic_load_n(&guest.graph_frees, __ATOMIC_ACQUIRE);
+	uint64_t frees = __atomic_load_n(&guest.graph_frees, __ATOMIC_SEQ_CST);
+
+	return __atomic_load_n(&guest.graph_freeing, __ATOMIC_SEQ_CST) ? FREES_UNSURE : frees;
 }
 
-/* With `more` and `own` of one that is not let in yet. */
-static uint64_t wanted(const struct guest_graphs *graphs, uint64_t more, uint64_t own)
+/* With one that is not let in yet, or NULL; at so many frees. */
+static uint64_t wanted(const struct guest_graphs *graphs, const struct graph_use *next, uint64_t frees)
 {
-	uint64_t used = graphs->used + graphs->in_flight + more;
+	uint64_t used = graphs->used + graphs->in_flight + (next ? next->bytes : 0);
+	uint64_t own = 0;
 
 	/* What was freed since is in `used` no longer, and may have been trimmed. */
-	if (graphs->own_frees == frees_now())
+	if (graphs->own_frees == frees)
 		own += graphs->own;
+	if (next && next->frees == frees)
+		own += next->own;
 	used = used > own ? used - own : 0;
 	return used > graphs->reserved ? used : graphs->reserved;
 }
@@ -214,7 +224,7 @@ static uint64_t wanted(const struct guest_graphs *graphs, uint64_t more, uint64_
 static void charge(int device, uint64_t taken)
 {
 	struct guest_graphs *graphs = &guest.graphs[device];
-	uint64_t extra = wanted(graphs, 0, 0) - graphs->reserved;
+	uint64_t extra = wanted(graphs, NULL, frees_now()) - graphs->reserved;
 
 	grant_hold(KIND_GRAPH, CLASS_GRAPH, device, device, graphs->reserved,
 		graphs->extra + taken - extra);
@@ -309,10 +319,11 @@ static CUresult open_on(int device, const struct graph_use *use)
 
 	for (bool looked = false;; looked = true) {
 		CUresult result;
-		uint64_t more;
+		uint64_t more, frees;
 
 		lock_take(&graphs->lock);
-		more = wanted(graphs, use->bytes, use->own) - wanted(graphs, 0, 0);
+		frees = frees_now(); /* the same for both */
+		more = wanted(graphs, use, frees) - wanted(graphs, NULL, frees);
 		if (more <= taken)
 			let_in(device, use, taken);
 		lock_give_back(&graphs->lock);
@@ -373,26 +384,33 @@ CUresult graph_memory_open_new(struct graph_use *use, CUgraph graph)
 CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec)
 {
 	const struct ledger_record *record;
+	CUresult result;
 
 	*use = (struct graph_use){ .exec = exec, .record = exec_record(exec) };
 	if (!graph_memory_possible() || use->record == LEDGER_NO_RECORD)
 		return CUDA_SUCCESS;
 	record = ledger_record(use->record);
-	if (record->mappings & EXEC_FREES_OTHERS)
-		graph_memory_freed();
+	use->frees_others = record->mappings & EXEC_FREES_OTHERS;
+	if (use->frees_others)
+		graph_memory_free_begins();
 	use->frees = frees_now();
 	use->bytes = record->bytes;
 	if (use->bytes == 0)
 		return CUDA_SUCCESS;
 	/* Its own memory of the last launch is given up first, unless others freed some since. */
-	if ((record->mappings & EXEC_HOLDS) == EXEC_HOLDS &&
+	if ((record->mappings & EXEC_HOLDS) == EXEC_HOLDS && use->frees != FREES_UNSURE &&
 	    __atomic_load_n(&record->context, __ATOMIC_RELAXED) == use->frees)
 		use->own = record->refs * BLOCK;
-	return open_all(use, record->device);
+	result = open_all(use, record->device);
+	if (result != CUDA_SUCCESS && use->frees_others)
+		graph_memory_free_ends();
+	return result;
 }
 
 CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool launched)
 {
+	if (use->frees_others)
+		graph_memory_free_ends();
 	if (use->bytes == 0)
 		return result;
 	/* Another thread may have destroyed it meanwhile. */

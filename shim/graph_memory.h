@@ -30,6 +30,7 @@ struct graph_use {
 	uint64_t frees; /* of graph memory, before it */
 	uint32_t first, end; /* devices */
 	uint32_t record; /* of the exec, if it is there yet */
+	bool frees_others;
 };
 
 /* It is about to be launched or uploaded. Not CUDA_SUCCESS: refused; do not call the driver. */
@@ -44,10 +45,16 @@ static inline bool graph_memory_possible(void)
 	return __atomic_load_n(&guest.graph_allocations, __ATOMIC_RELAXED) != 0;
 }
 
-/* Memory that may be a graph's is about to be freed. */
-static inline void graph_memory_freed(void)
+/* Memory that may be a graph's is about to be freed; and was, or was not. */
+static inline void graph_memory_free_begins(void)
 {
-	__atomic_fetch_add(&guest.graph_frees, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&guest.graph_freeing, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&guest.graph_frees, 1, __ATOMIC_SEQ_CST);
+}
+
+static inline void graph_memory_free_ends(void)
+{
+	__atomic_fetch_sub(&guest.graph_freeing, 1, __ATOMIC_SEQ_CST);
 }
 
 /* What the driver keeps for graphs may have changed. */

@@ -123,7 +123,8 @@ struct guest {
 	uint32_t correlation; /* numbers of launches and copies given to threads */
 	uint32_t captures;    /* stream captures that may be active */
 	uint32_t graph_allocations; /* graph nodes made that allocate, ever */
-	uint64_t graph_frees;       /* frees that may be of their memory, begun */
+	uint64_t graph_frees;       /* frees that may be of their memory, begun ... */
+	uint64_t graph_freeing;     /* ... and under way */
 	uint64_t window_peak; /* bytes held on all devices, at most since cuward_reset_peak() */
 	uint32_t key; /* of this process image in traces; threads add their number */
 	uint32_t device_count;

@@ -55,10 +55,13 @@ void release_reclaimed(struct thread *thread, uint32_t record)
 }
 
 /* Before the driver is told: what a launch of a graph holds of its own is not sure from now on. */
-void release_open_oddly(enum record_class class, uint64_t handle)
+bool release_open_oddly(enum record_class class, uint64_t handle)
 {
-	if (class == CLASS_MEMORY && handle != 0 && graph_memory_possible())
-		graph_memory_freed();
+	bool freeing = class == CLASS_MEMORY && handle != 0 && graph_memory_possible();
+
+	if (freeing)
+		graph_memory_free_begins();
+	return freeing;
 }
 
 void release_open(struct release *release, enum record_class class, uint64_t handle)
@@ -152,6 +155,8 @@ static void failed(const struct release *release, CUresult result)
 
 CUresult release_close_oddly(struct release release, CUresult result)
 {
+	if (release.record == LEDGER_NO_RECORD && release.freeing)
+		graph_memory_free_ends();
 	if (result != CUDA_SUCCESS) {
 		failed(&release, result);
 		traced_end(thread_api(release.thread), result, release.began_ns);

@@ -38,14 +38,16 @@ static void *reserve(uint64_t bytes, int protection)
 
 static bool reserve_region(int arenas)
 {
-	uint64_t bytes;
-	void *place;
+	/* Where address space is limited, the devices' low arenas and the program have some later. */
+	uint64_t spare = (uint64_t)(arenas / 2) * LOW_BYTES + ((uint64_t)1 << 30), bytes;
+	char *place;
 
 	for (region_shift = 40; region_shift >= 28; region_shift--) {
-		bytes = (uint64_t)arenas << region_shift;
-		place = reserve(bytes + SIM_BLOCK, PROT_READ | PROT_WRITE);
+		bytes = ((uint64_t)arenas << region_shift) + SIM_BLOCK;
+		place = reserve(bytes + spare, PROT_READ | PROT_WRITE);
 		if (!place)
 			continue;
+		munmap(place + bytes, spare);
 		region_base = round_up((uintptr_t)place, SIM_BLOCK);
 		region_arenas = arenas;
 		return true;
