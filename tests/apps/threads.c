@@ -85,7 +85,8 @@ int main(int argc, char **argv)
 	if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device))
 		return 3;
 	for (long i = 0; i < threads; i++)
-		pthread_create(&ids[i], NULL, work, (void *)i);
+		if (pthread_create(&ids[i], NULL, work, (void *)i))
+			return 4;
 	for (int i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
 	cuDevicePrimaryCtxRelease(device);
