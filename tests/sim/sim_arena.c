@@ -36,23 +36,30 @@ static void *reserve(uint64_t bytes, int protection)
 	return place;
 }
 
-static bool reserve_region(int arenas)
+static bool reserve_with(int arenas, uint64_t spare)
 {
-	/* Where address space is limited, the devices' low arenas and the program have some later. */
-	uint64_t spare = (uint64_t)(arenas / 2) * LOW_BYTES + ((uint64_t)1 << 30), bytes;
 	char *place;
 
 	for (region_shift = 40; region_shift >= 28; region_shift--) {
-		bytes = ((uint64_t)arenas << region_shift) + SIM_BLOCK;
+		uint64_t bytes = ((uint64_t)arenas << region_shift) + SIM_BLOCK;
+
 		place = reserve(bytes + spare, PROT_READ | PROT_WRITE);
 		if (!place)
 			continue;
-		munmap(place + bytes, spare);
+		if (spare)
+			munmap(place + bytes, spare);
 		region_base = round_up((uintptr_t)place, SIM_BLOCK);
 		region_arenas = arenas;
 		return true;
 	}
 	return false;
+}
+
+/* Where address space is limited, the devices' low arenas and the program have some later, if there is any. */
+static bool reserve_region(int arenas)
+{
+	return reserve_with(arenas, (uint64_t)(arenas / 2) * LOW_BYTES + ((uint64_t)1 << 30)) ||
+		reserve_with(arenas, 0);
 }
 
 /* The program's view of the arena becomes unreadable; copies go through a second mapping. */
