@@ -71,12 +71,9 @@ ask() {
 	[ "$answer" = "$3" ]
 }
 
-# symbol count errors, from the driver's log and from a report. How often launches failed is not
-# counted, on purpose: null.
+# symbol count errors, from the driver's log and from a report.
 logged() {
-	awk '{ n[$3]++; e[$3] += $4 != 0 }
-		END { for (s in n) print s, n[s], s ~ /^cuLaunch(Cooperative)?Kernel(_ptsz)?$/ ? "null" : e[s] }
-		' $1.calls | sort
+	awk '{ n[$3]++; e[$3] += $4 != 0 } END { for (s in n) print s, n[s], e[s] }' $1.calls | sort
 }
 reported() {
 	jq -r '.processes[].calls | to_entries[] | "\(.key) \(.value.count) \(.value.errors)"' $1.json | sort
