@@ -212,11 +212,12 @@ CUresult sim_cuDeviceGraphMemTrim(CUdevice device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	pthread_mutex_lock(&lock);
 	surplus = pools[it->index].reserved - pools[it->index].used;
-	pools[it->index].reserved -= surplus;
 	pthread_mutex_lock(&it->lock);
 	device_give(it, surplus);
 	usage_graph_reserved(it, -(int64_t)surplus);
 	pthread_mutex_unlock(&it->lock);
+	/* Now: whoever asks without the lock must not hear of it before it is true. */
+	pools[it->index].reserved -= surplus;
 	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }
