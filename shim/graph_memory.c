@@ -414,10 +414,13 @@ CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool l
 	if (use->bytes == 0)
 		return result;
 	/* Another thread may have destroyed it meanwhile. */
-	if (launched && result == CUDA_SUCCESS && exec_record(use->exec) == use->record) {
-		set_field(&ledger_record(use->record)->mappings,
-			ledger_record(use->record)->mappings | EXEC_LAUNCHED);
-		set_field(&ledger_record(use->record)->context, use->frees);
+	if (launched && exec_record(use->exec) == use->record) {
+		struct ledger_record *record = ledger_record(use->record);
+		uint8_t marks = record->mappings & ~EXEC_LAUNCHED;
+
+		/* One that failed may have given up its own before. */
+		set_field(&record->mappings, result == CUDA_SUCCESS ? marks | EXEC_LAUNCHED : marks);
+		set_field(&record->context, use->frees);
 	}
 	for (uint32_t i = use->first; i < use->end; i++)
 		look(i, use);

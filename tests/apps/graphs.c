@@ -141,6 +141,42 @@ static void auto_free_at_the_limit(void)
 	OK(cuMemFree_v2(pointer));
 }
 
+/*
+ * The driver refuses a launch, for contexts filled the device that count against no limit: what the launch before left is
+ * given up all the same, and so the next one takes all of it anew. The device has 96 MiB, a context takes 16.
+ */
+static void launch_fails(void)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS alloc = wanted(16 * MiB);
+	CUgraph graph = graph_of(16 * MiB, 1, NULL);
+	CUcontext others[4];
+	CUdeviceptr pointer;
+	CUgraphNode node;
+	CUgraphExec exec;
+
+	OK(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &alloc));
+	OK(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));
+	OK(cuGraphLaunch(exec, NULL));
+	OK(cuDeviceGraphMemTrim(device));
+	holds(16 * MiB, 16 * MiB);
+	for (int i = 0; i < 4; i++)
+		OK(cuCtxCreate_v2(&others[i], 0, device));
+	OK(cuCtxSetCurrent(context));
+	IS(cuGraphLaunch(exec, NULL), OOM);
+	for (int i = 0; i < 4; i++)
+		OK(cuCtxDestroy_v2(others[i]));
+	OK(cuCtxSetCurrent(context));
+	holds(16 * MiB, 0);
+	OK(cuMemAlloc_v2(&pointer, 40 * MiB));
+	IS(cuGraphLaunch(exec, NULL), OOM);
+	OK(cuMemFree_v2(pointer));
+	OK(cuGraphLaunch(exec, NULL));
+	holds(32 * MiB, 16 * MiB);
+	OK(cuGraphExecDestroy(exec));
+	OK(cuDeviceGraphMemTrim(device));
+	holds(0, 0);
+}
+
 /* Without it a second launch is the driver's to refuse, until somebody freed what the first one left. */
 static void freed_by_hand(void)
 {
@@ -344,7 +380,7 @@ static const struct {
 	void (*tell)(void);
 } stories[] = {
 #define S(name) { #name, name }
-	S(auto_free), S(auto_free_at_the_limit), S(freed_by_hand), S(uploaded), S(nodes), S(inner), S(captured),
+	S(auto_free), S(auto_free_at_the_limit), S(launch_fails), S(freed_by_hand), S(uploaded), S(nodes), S(inner), S(captured),
 #undef S
 };
 

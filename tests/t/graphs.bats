@@ -44,6 +44,14 @@ denials() { ask '.denials | group_by([.api, .bytes]) | map([.[0].api, .[0].bytes
 	denials "[[\"cuGraphLaunch\",$((2 * MiB)),4],[\"cuMemAlloc_v2\",1,4]]"
 }
 
+@test "freed on launch, and the launch fails: what was freed is taken anew" {
+	export CUWARD_SIM_MEMORY=96M CUWARD_SIM_CONTEXT_BYTES=16M
+	story launch_fails
+	used 0 $((56 * MiB))
+	truth process.0.device.0.taken_high $((56 * MiB))
+	denials "[[\"cuGraphLaunch\",$((16 * MiB)),1]]"
+}
+
 @test "not freed on launch: by hand, by any call, and what was freed may be trimmed" {
 	story freed_by_hand
 	used $((8 * MiB)) $((8 * MiB))
