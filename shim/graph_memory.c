@@ -416,7 +416,7 @@ CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool l
 	/* Another thread may have destroyed it meanwhile. */
 	if (launched && exec_record(use->exec) == use->record) {
 		struct ledger_record *record = ledger_record(use->record);
-		uint8_t marks = record->mappings & ~EXEC_LAUNCHED;
+		uint32_t marks = record->mappings & ~EXEC_LAUNCHED;
 
 		/* One that failed may have given up its own before. */
 		set_field(&record->mappings, result == CUDA_SUCCESS ? marks | EXEC_LAUNCHED : marks);

@@ -146,7 +146,7 @@ ledger_blocks() {
 	mkfifo "$work/in"
 	shim "$bench" hold "$1" <"$work/in" >"$work/said" &
 	exec 9>"$work/in"
-	until grep -q held "$work/said"; do sleep 0.05; done
+	until grep -qs held "$work/said"; do sleep 0.05; done
 	[ -n "$(find "$CUWARD_DIR" -name '*.ledger')" ]
 	blocks=$(find "$CUWARD_DIR" -name '*.ledger' -exec du -B 1 {} + | awk '{ n += $1 } END { print n }')
 	exec 9>&-
@@ -170,10 +170,10 @@ for i in $(seq 300); do
 	LD_LIBRARY_PATH=$B/sim LD_PRELOAD=$shim CUWARD_MEMORY=60G \
 		"$B/apps/play" init device 0 alloc 64K say held sleep 600000 >"$work/said-$i" &
 	holders+=($!)
-	[ $((i % 10)) -ne 0 ] || until grep -q held "$work/said-$i"; do sleep 0.01; done
+	[ $((i % 10)) -ne 0 ] || until grep -qs held "$work/said-$i"; do sleep 0.01; done
 done
 for i in $(seq 300); do
-	until grep -q held "$work/said-$i"; do sleep 0.01; done
+	until grep -qs held "$work/said-$i"; do sleep 0.01; done
 done
 for _ in $(seq "$runs"); do
 	for column in bare shim; do
