@@ -12,23 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MiB (1ull << 20)
+#include "check.h"
+
 #define LIMIT (64 * MiB)
-#define OOM CUDA_ERROR_OUT_OF_MEMORY
-#define POISON 0x5a5a5a5a5a5a5a5aull
-
-#define IS(expression, wanted) \
-	is(#expression, __LINE__, (uint64_t)(expression), (uint64_t)(wanted))
-#define OK(expression) IS(expression, 0)
-
-static void is(const char *what, int line, uint64_t got, uint64_t wanted)
-{
-	if (got == wanted)
-		return;
-	fprintf(stderr, "line %d: %s is %#llx, not %#llx\n", line, what, (unsigned long long)got,
-		(unsigned long long)wanted);
-	exit(1);
-}
 
 static CUdevice device;
 static CUcontext context;

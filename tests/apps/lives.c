@@ -6,7 +6,6 @@
  * Status 1, with the line, when a check fails.
  */
 #include <cuda.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,26 +13,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define KiB 1024ull
-#define MiB (1024ull * KiB)
-#define GiB (1024ull * MiB)
+#include "check.h"
+#include "own_symbol.h"
+
 #define LIMIT (64 * MiB)
-#define OOM CUDA_ERROR_OUT_OF_MEMORY
 #define INVALID CUDA_ERROR_INVALID_VALUE
-#define POISON 0x5a5a5a5a5a5a5a5aull
-
-#define IS(expression, wanted) \
-	is(#expression, __LINE__, (uint64_t)(expression), (uint64_t)(wanted))
-#define OK(expression) IS(expression, 0)
-
-static void is(const char *what, int line, uint64_t got, uint64_t wanted)
-{
-	if (got == wanted)
-		return;
-	fprintf(stderr, "line %d: %s is %#llx, not %#llx\n", line, what, (unsigned long long)got,
-		(unsigned long long)wanted);
-	exit(1);
-}
 
 static CUcontext context;
 static const char ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
@@ -596,38 +580,12 @@ static void elsewhere(void)
 
 typedef CUresult retain(CUcontext *, CUdevice);
 
-/* The driver's own function, out of its symbol table. */
-static int look(struct dl_phdr_info *info, size_t size, void *found)
-{
-	const ElfW(Dyn) *dynamic = NULL;
-	const ElfW(Sym) *symbols = NULL;
-	const char *names = NULL;
-
-	(void)size;
-	if (!strstr(info->dlpi_name, "libcuda.so"))
-		return 0;
-	for (unsigned i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			dynamic = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
-		if (dynamic->d_tag == DT_SYMTAB)
-			symbols = (const void *)dynamic->d_un.d_ptr;
-		else if (dynamic->d_tag == DT_STRTAB)
-			names = (const void *)dynamic->d_un.d_ptr;
-	}
-	for (; symbols && (const char *)symbols < names; symbols++)
-		if (symbols->st_value && !strcmp(names + symbols->st_name, "cuDevicePrimaryCtxRetain"))
-			*(retain **)found = (retain *)(info->dlpi_addr + symbols->st_value);
-	return 0;
-}
-
 static void unseen(void)
 {
-	retain *around = NULL;
+	retain *around = (retain *)own_symbol("cuDevicePrimaryCtxRetain");
 	CUcontext other;
 	int round;
 
-	dl_iterate_phdr(look, &around);
 	IS(around != NULL, 1);
 	for (round = 0; round < 2; round++) {
 		OK(around(&other, 0));

@@ -8,25 +8,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "check.h"
 #include "route.h"
-
-#define KiB 1024ull
-#define MiB (1024ull * KiB)
-#define GiB (1024ull * MiB)
-#define OOM CUDA_ERROR_OUT_OF_MEMORY
-#define POISON 0x5a5a5a5a5a5a5a5aull
-
-#define IS(expression, wanted) \
-	is(#expression, __LINE__, (uint64_t)(expression), (uint64_t)(wanted))
-
-static void is(const char *what, int line, uint64_t got, uint64_t wanted)
-{
-	if (got == wanted)
-		return;
-	fprintf(stderr, "line %d: %s is %#llx, not %#llx\n", line, what, (unsigned long long)got,
-		(unsigned long long)wanted);
-	exit(1);
-}
 
 static CUcontext context_on(int device)
 {
