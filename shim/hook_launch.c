@@ -58,22 +58,26 @@ static __attribute__((noinline)) CUresult traced_launch(enum call call, CUresult
 	return result;
 }
 
-/* The traced half apart, so that the usual one is a test and a jump. */
-#define LAUNCH(name, ...) \
-	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
+/* A launch, told of where somebody attends. */
+#define LAUNCH_TOLD(name, attended, ...) \
 	{ \
 		const struct launch cw_launch = { __VA_ARGS__ }; \
 		struct gputime cw_time; \
 		uint64_t cw_began_ns; \
 		CUresult cw_result; \
 \
-		if (!attend_slow()) \
+		if (!attended()) \
 			return real.name ARGS_##name; \
 		gputime_open(&cw_time, cw_launch.stream); \
 		cw_began_ns = guest_clock_ns(); \
 		cw_result = real.name ARGS_##name; \
 		return traced_launch(CALL_##name, cw_result, cw_began_ns, &cw_launch, &cw_time); \
-	} \
+	}
+
+/* The traced half apart, so that the usual one is a test and a jump. */
+#define LAUNCH(name, ...) \
+	static __attribute__((noinline)) CUresult traced_##name PARAMS_##name \
+	LAUNCH_TOLD(name, attend_slow, __VA_ARGS__) \
 	CUresult on_##name PARAMS_##name \
 	{ \
 		return (attention_wanted() ? traced_##name : real.name) ARGS_##name; \
@@ -184,19 +188,7 @@ CUresult on_cuLaunchCooperativeKernelMultiDevice PARAMS_cuLaunchCooperativeKerne
 /* A graph may allocate. On a capturing stream it becomes part of another one, and does not. */
 #define GRAPH_LAUNCH(name, exec, per_thread) \
 	static CUresult launch_##name PARAMS_##name \
-	{ \
-		struct launch cw_launch = { .stream = traced_stream(hStream, per_thread) }; \
-		struct gputime cw_time; \
-		uint64_t cw_began_ns; \
-		CUresult cw_result; \
-\
-		if (!attend()) \
-			return real.name ARGS_##name; \
-		gputime_open(&cw_time, cw_launch.stream); \
-		cw_began_ns = guest_clock_ns(); \
-		cw_result = real.name ARGS_##name; \
-		return traced_launch(CALL_##name, cw_result, cw_began_ns, &cw_launch, &cw_time); \
-	} \
+	LAUNCH_TOLD(name, attend, .stream = traced_stream(hStream, per_thread)) \
 	CUresult on_##name PARAMS_##name \
 	{ \
 		struct graph_use cw_use; \

@@ -14,14 +14,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define MUST(call) \
-	do { \
-		CUresult must_result = call; \
-		if (must_result) { \
-			fprintf(stderr, "%s: %d\n", #call, must_result); \
-			exit(1); \
-		} \
-	} while (0)
+#include "check.h"
 
 static CUcontext context;
 static volatile sig_atomic_t asked_to_end;
@@ -30,7 +23,7 @@ static void *allocate(void *unused)
 {
 	CUdeviceptr pointer;
 
-	MUST(cuCtxSetCurrent(context));
+	OK(cuCtxSetCurrent(context));
 	cuMemAlloc(&pointer, 1 << 20);
 	pthread_testcancel();
 	return unused;
@@ -95,10 +88,10 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
-	MUST(cuInit(0));
-	MUST(cuDevicePrimaryCtxRetain(&context, 0));
-	MUST(cuCtxSetCurrent(context));
-	MUST(cuMemAlloc(&all, 4 << 20));
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemAlloc(&all, 4 << 20));
 	if (strcmp(argv[1], "cancel") == 0)
 		cancel();
 	else if (strcmp(argv[1], "term") == 0)

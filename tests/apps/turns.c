@@ -15,15 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
-#define MUST(call) \
-	do { \
-		CUresult must_result = call; \
-		if (must_result) { \
-			fprintf(stderr, "%s: %d\n", #call, must_result); \
-			exit(1); \
-		} \
-	} while (0)
+#include "check.h"
 
 static CUcontext context;
 static volatile int asked;
@@ -32,9 +24,9 @@ static void *want(void *mib)
 {
 	CUdeviceptr pointer;
 
-	MUST(cuCtxSetCurrent(context));
+	OK(cuCtxSetCurrent(context));
 	asked = 1;
-	MUST(cuMemAlloc(&pointer, (uintptr_t)mib * MIB));
+	OK(cuMemAlloc(&pointer, (uintptr_t)mib * MiB));
 	return NULL;
 }
 
@@ -58,12 +50,12 @@ static int threads(void)
 	int freed = 0;
 
 	for (int i = 0; i < 8; i++)
-		MUST(cuMemAlloc(&held[i], MIB));
+		OK(cuMemAlloc(&held[i], MiB));
 	for (int i = 0; i < 3; i++)
 		all[i] = start(sizes[i]);
 	for (int i = 0; i < 3; i++) {
 		for (int mib = 0; mib < sizes[i]; mib++)
-			MUST(cuMemFree(held[freed++]));
+			OK(cuMemFree(held[freed++]));
 		/* Whoever is not next would be at it for ever. */
 		pthread_join(all[i], NULL);
 		printf("%d\n", i);
@@ -77,15 +69,15 @@ static int barge(void)
 	CUdeviceptr first, second;
 	int times = 0;
 
-	MUST(cuMemAlloc(&first, 4 * MIB));
-	MUST(cuMemAlloc(&second, 4 * MIB));
+	OK(cuMemAlloc(&first, 4 * MiB));
+	OK(cuMemAlloc(&second, 4 * MiB));
 	puts("held");
 	fflush(stdout);
 	while (access("go", F_OK) != 0)
 		usleep(1000);
 	do {
-		MUST(cuMemFree(second));
-	} while (++times <= 1000 && cuMemAlloc(&second, 4 * MIB) == CUDA_SUCCESS);
+		OK(cuMemFree(second));
+	} while (++times <= 1000 && cuMemAlloc(&second, 4 * MiB) == CUDA_SUCCESS);
 	printf("%d\n", times);
 	fflush(stdout);
 	sleep(600);
@@ -96,8 +88,8 @@ int main(int argc, char **argv)
 {
 	if (argc < 2)
 		return 2;
-	MUST(cuInit(0));
-	MUST(cuDevicePrimaryCtxRetain(&context, 0));
-	MUST(cuCtxSetCurrent(context));
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
 	return strcmp(argv[1], "threads") == 0 ? threads() : strcmp(argv[1], "barge") == 0 ? barge() : 2;
 }
