@@ -284,17 +284,17 @@ void grant_grow(uint32_t record, uint64_t bytes, uint64_t reserved)
 	lock_give_back(&ledger.refs_lock);
 }
 
-static void learn(struct ledger_record *record, uint64_t bytes)
+static void learn(struct ledger_record *record, void *bytes)
 {
 	if (!(record->flags & RECORD_UNSIZED))
 		return;
 	set_field(&record->flags, record->flags & ~RECORD_UNSIZED);
-	set_bytes(record, bytes, 0);
+	set_bytes(record, *(const uint64_t *)bytes, 0);
 }
 
 void grant_learn(uint64_t handle, uint64_t bytes)
 {
-	index_change(CLASS_MEMORY, handle, learn, bytes);
+	index_change(CLASS_MEMORY, handle, learn, &bytes);
 }
 
 /* A record for what nobody asked for by name, empty at first. */

@@ -64,7 +64,7 @@ struct guest_device {
 	uint32_t due;            /* allocations since a sample became due */
 	int64_t peer_bytes;      /* that other processes held at the last sample */
 	int64_t unattributed;    /* bytes given out that nobody is known to hold; INT64_MIN unknown */
-	uint32_t new_context;    /* its record + 1: overhead not measured yet, the context not current */
+	CUcontext new_context;   /* overhead not measured yet: it was not current */
 	uint64_t pool_bytes;     /* live in pools; only where pools are charged as reserved ... */
 	int64_t pool_surplus;    /* ... and what they keep beyond, charged too */
 } __attribute__((aligned(128))); /* found by a shift */

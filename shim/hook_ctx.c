@@ -49,13 +49,12 @@ static void doom(CUcontext context)
 static void created(CUcontext context, CUdevice handle)
 {
 	int device = guest_device_index(handle);
-	uint32_t record;
 
 	/* Its handle may be an older one's whose sweep is still to come: see grant_sweep(). */
 	grant_sweep_epoch();
-	record = grant_object_created(OBJECT_CONTEXT, (uint64_t)context, device, NULL);
+	grant_object_created(OBJECT_CONTEXT, (uint64_t)context, device, NULL);
 	doom_done(context);
-	overhead_new_context(device, record);
+	overhead_new_context(device, context);
 	trace_context_event(OBJECT_CREATED, device, context);
 }
 
@@ -304,7 +303,7 @@ PRIMARY_END(cuDevicePrimaryCtxReset_v2, true)
 	{ \
 		CUresult cw_result = real.name ARGS_##name; \
 \
-		if (unlikely(guest.new_contexts) && cw_result == CUDA_SUCCESS) \
+		if (unlikely(overhead_is_owed()) && cw_result == CUDA_SUCCESS) \
 			overhead_now_current(); \
 		return cw_result; \
 	}

@@ -127,7 +127,8 @@ static void kernels_gone(uint32_t library)
 		cw_result = real.name ARGS_##name; \
 		if (cw_result == CUDA_SUCCESS) { \
 			names_unload((uint64_t)(handle)); /* what had this handle before */ \
-			overhead_close(&cw_overhead, created(kind, handle, owned)); \
+			created(kind, handle, owned); \
+			overhead_close(&cw_overhead, kind, (uint64_t)(handle)); \
 		} \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}

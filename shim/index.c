@@ -82,7 +82,7 @@ bool index_find(enum record_class class, uint64_t handle, struct ledger_record *
 }
 
 bool index_change(enum record_class class, uint64_t handle,
-	void (*change)(struct ledger_record *record, uint64_t value), uint64_t value)
+	void (*change)(struct ledger_record *record, void *how), void *how)
 {
 	uint64_t key = index_key(class, handle);
 	uint32_t tag = index_tag(key);
@@ -92,7 +92,7 @@ bool index_change(enum record_class class, uint64_t handle,
 	lock_take(&shard->lock);
 	record = shard->table[index_probe(shard, tag, key)].record;
 	if (record)
-		change(ledger_record(record - 1), value);
+		change(ledger_record(record - 1), how);
 	lock_give_back(&shard->lock);
 	return record != 0;
 }

@@ -54,7 +54,7 @@ bool index_grow(struct index_shard *shard);
 bool index_find(enum record_class class, uint64_t handle, struct ledger_record *copy);
 /* The record of a handle is changed while it cannot go; false: there is none. */
 bool index_change(enum record_class class, uint64_t handle,
-	void (*change)(struct ledger_record *record, uint64_t value), uint64_t value);
+	void (*change)(struct ledger_record *record, void *how), void *how);
 /* Under its handle, unless another record stands there: that one, else LEDGER_NO_RECORD. */
 uint32_t index_put_back(enum record_class class, uint64_t handle, uint32_t record);
 void index_forget(void);

@@ -3,8 +3,7 @@
  */
 #include "overhead.h"
 
-#include "grant.h"
-#include "quota.h"
+#include "grant_hot.h"
 #include "peers.h"
 #include "pool.h"
 
@@ -39,9 +38,10 @@ static int64_t tracked(int device)
 {
 	const struct guest_device *on = &guest.devices[device];
 	int64_t bytes = quota_used(on->word) - managed_bytes();
+	int64_t overhead = get(on->ledger->overhead_bytes);
 
-	if (guest.policy.overhead == OVERHEAD_SHOW && on->ledger->overhead_bytes > 0)
-		bytes += on->ledger->overhead_bytes;
+	if (guest.policy.overhead == OVERHEAD_SHOW && overhead > 0)
+		bytes += overhead;
 	return bytes + get(on->peer_bytes);
 }
 
@@ -118,8 +118,7 @@ static void add(int device, int64_t bytes)
 			sum = 0;
 	} while (!__atomic_compare_exchange_n(&on->ledger->overhead_bytes, &old, sum, true,
 		__ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	if ((uint64_t)sum > on->ledger->overhead_peak_bytes)
-		on->ledger->overhead_peak_bytes = sum;
+	raise_to(&on->ledger->overhead_peak_bytes, sum);
 	if (guest.policy.overhead != OVERHEAD_SHOW)
 		grant_charge(device, sum - (old < 0 ? 0 : old));
 	else if (guest.slot)
@@ -137,12 +136,46 @@ static void add(int device, int64_t bytes)
 	}
 }
 
-static void attribute(int device, int64_t bytes, uint32_t record)
+/* What an object has more of, or less. */
+struct attribution {
+	int device;
+	int64_t bytes;
+	bool first; /* only if nothing was measured for it yet */
+};
+
+/* While the record is held: who ends the object gives back what is in it, all that was added. */
+static void attribute_held(struct ledger_record *record, void *how)
 {
-	if (bytes <= 0 || record == LEDGER_NO_RECORD)
+	struct attribution *its = how;
+
+	if (record->device != its->device || (its->first && record->bytes))
+		its->bytes = 0;
+	if (its->bytes < -(int64_t)record->bytes)
+		its->bytes = -(int64_t)record->bytes;
+	if (its->bytes == 0)
 		return;
-	set_field(&ledger_record(record)->bytes, ledger_record(record)->bytes + bytes);
-	add(device, bytes);
+	set_field(&record->bytes, record->bytes + its->bytes);
+	add(its->device, its->bytes);
+}
+
+/*
+ * Asking the driver took its time: another thread may have ended the object, and its record may stand
+ * for anything. False: there is no such object.
+ */
+static bool attribute(struct attribution *its, enum cuward_object kind, uint64_t handle)
+{
+	return guest.header &&
+		index_change(CLASS_OBJECT, grant_object_key(kind, handle), attribute_held, its);
+}
+
+/* Where it is gone meanwhile, so is what the driver took for it. */
+static void attribute_new(int device, int64_t bytes, enum cuward_object kind, uint64_t handle)
+{
+	struct attribution its = { .device = device, .bytes = bytes, .first = true };
+	struct guest_device *on = &guest.devices[device];
+
+	if (bytes > 0 && !attribute(&its, kind, handle))
+		set(on->unattributed, get(on->unattributed) - bytes);
 }
 
 void overhead_open(struct overhead *overhead)
@@ -152,78 +185,83 @@ void overhead_open(struct overhead *overhead)
 		overhead->device = -1;
 }
 
-void overhead_close(const struct overhead *overhead, uint32_t record)
+void overhead_close(const struct overhead *overhead, enum cuward_object kind, uint64_t handle)
 {
 	int64_t after;
 
 	if (overhead->device < 0 || current_device() != overhead->device ||
 	    !ask(overhead->device, &after))
 		return;
-	attribute(overhead->device, after - overhead->before, record);
+	attribute_new(overhead->device, after - overhead->before, kind, handle);
 }
 
 /* Somebody else may have freed at that moment: no more is given back than was asked for. */
-static void give_back(int device, uint64_t bytes, uint32_t record, uint64_t most)
+static void give_back(int device, uint64_t bytes, CUcontext context, uint64_t most)
 {
 	struct guest_device *on = &guest.devices[device];
+	struct attribution its = { .device = device };
 
 	most = (most + BLOCK - 1) & ~(BLOCK - 1);
-	bytes = bytes < most ? bytes : most;
-	bytes = bytes < ledger_record(record)->bytes ? bytes : ledger_record(record)->bytes;
-	ledger_record(record)->bytes -= bytes;
-	add(device, -(int64_t)bytes);
+	its.bytes = -(int64_t)(bytes < most ? bytes : most);
+	if (!attribute(&its, OBJECT_CONTEXT, (uint64_t)context))
+		return;
 	/* The driver was asked when this was gone already. */
-	set(on->unattributed, get(on->unattributed) + (int64_t)bytes);
+	set(on->unattributed, get(on->unattributed) - its.bytes);
 	set(on->ledger->untracked_bytes, get(on->unattributed) > 0 ? get(on->unattributed) : 0);
 }
 
 void overhead_close_context(const struct overhead *overhead, uint64_t shrinks)
 {
+	struct attribution its = { .device = overhead->device };
 	CUcontext context;
-	uint32_t record;
 	int64_t after;
 
 	if (overhead->device < 0 || real.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
 	    !ask(overhead->device, &after))
 		return;
-	record = index_lookup(CLASS_OBJECT, grant_object_key(OBJECT_CONTEXT, (uint64_t)context));
-	if (after < overhead->before && record != LEDGER_NO_RECORD)
-		give_back(overhead->device, overhead->before - after, record, shrinks);
+	its.bytes = after - overhead->before;
+	if (its.bytes < 0)
+		give_back(overhead->device, overhead->before - after, context, shrinks);
 	else
-		attribute(overhead->device, after - overhead->before, record);
+		attribute(&its, OBJECT_CONTEXT, (uint64_t)context);
 }
 
 /* Fixed: known without asking, and before the context is ever used. */
-void overhead_new_context(int device, uint32_t record)
+void overhead_new_context(int device, CUcontext context)
 {
-	if (device < 0 || record == LEDGER_NO_RECORD)
+	struct attribution its = { .device = device, .bytes = guest.policy.overhead_bytes, .first = true };
+
+	if (device < 0)
 		return;
 	if (guest.policy.overhead == OVERHEAD_FIXED) {
-		attribute(device, guest.policy.overhead_bytes, record);
+		attribute(&its, OBJECT_CONTEXT, (uint64_t)context);
 		return;
 	}
-	__atomic_store_n(&guest.devices[device].new_context, record + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&guest.devices[device].new_context, context, __ATOMIC_RELAXED);
 	__atomic_store_n(&guest.new_contexts, true, __ATOMIC_RELAXED);
 	overhead_now_current();
 }
 
 void overhead_now_current(void)
 {
+	struct ledger_record record;
+	CUcontext context;
 	int device;
-	uint32_t record;
 	int64_t before;
 	int64_t after;
 
-	if (likely(!guest.new_contexts) || (device = current_device()) < 0)
+	if (likely(!overhead_is_owed()) || (device = current_device()) < 0)
 		return;
-	record = __atomic_exchange_n(&guest.devices[device].new_context, 0, __ATOMIC_RELAXED);
+	context = __atomic_exchange_n(&guest.devices[device].new_context, NULL, __ATOMIC_RELAXED);
 	before = get(guest.devices[device].unattributed);
-	if (!record || !ask(device, &after))
+	/* One that is gone again has taken nothing of what there is. */
+	if (!context || !grant_object_find(OBJECT_CONTEXT, (uint64_t)context, &record) ||
+	    !ask(device, &after))
 		return;
-	if (before == INT64_MIN)
-		attribute(device, after < FIRST_CONTEXT_MAX ? after : FIRST_CONTEXT_MAX, record - 1);
-	else
-		attribute(device, after - before, record - 1);
+	after -= before == INT64_MIN ? 0 : before;
+	if (before == INT64_MIN && after > FIRST_CONTEXT_MAX)
+		after = FIRST_CONTEXT_MAX;
+	attribute_new(device, after, OBJECT_CONTEXT, (uint64_t)context);
 }
 
 void overhead_sample(int device)

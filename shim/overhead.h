@@ -25,13 +25,22 @@ struct overhead {
 /* The driver is about to take memory for itself on the current device. Then close, always. */
 void overhead_open(struct overhead *overhead);
 
-/* It is done. Whatever it took goes to this object's record. */
-void overhead_close(const struct overhead *overhead, uint32_t record);
+/*
+ * It is done. Whatever it took goes to this new object: by its handle, as another thread may have
+ * ended it with its context, and its record may stand for memory by now.
+ */
+void overhead_close(const struct overhead *overhead, enum cuward_object kind, uint64_t handle);
 /* To the current context's, which gave up so much at most. */
 void overhead_close_context(const struct overhead *overhead, uint64_t shrinks);
 
 /* A context was made on this device; it is measured once it is current on some thread. */
-void overhead_new_context(int device, uint32_t record);
+void overhead_new_context(int device, CUcontext context);
+
+/* Was there one, ever? The cheap question. */
+static inline bool overhead_is_owed(void)
+{
+	return __atomic_load_n(&guest.new_contexts, __ATOMIC_RELAXED);
+}
 
 /* A context may have become current on this thread. */
 void overhead_now_current(void);

@@ -129,6 +129,14 @@ dying() {
 	dying 30000 200
 }
 
+@test "what the driver took for a context goes to no memory that has its record by now" {
+	export CUWARD_SIM_DEVICES=2 CUWARD_SIM_CONTEXT_BYTES=16M CUWARD_SIM_MODULE_BYTES=2M CUWARD_MEMORY=0=900M
+	# Who asks is away for a while, so that others can get in between.
+	CUWARD_SIM_CALL_DELAY_NS=cuCtxGetCurrent=1000000 CUWARD_SIM_RETURN_DELAY_NS=cuMemGetInfo_v2=20000000 \
+		guest 0 "$B/model/births" 20
+	[ "$output" = "0 wrong" ]
+}
+
 @test "clean under valgrind" {
 	"$CC" --version | grep -qi clang && skip "valgrind cannot read what this compiler writes"
 	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=900M,1=400M CUWARD_LOG=off

@@ -54,6 +54,8 @@ models() {
 	CUWARD_MEMORY=0=8M LD_PRELOAD=$preload "$tree/model/contend" 8 10000 tight 2>&1
 	CUWARD_MEMORY=0=24M LD_PRELOAD=$preload "$tree/model/contend" 4 2000 graphs 2>&1
 	CUWARD_MEMORY=0=900M CUWARD_SIM_REUSE=never LD_PRELOAD=$preload "$tree/model/dying" 3 100 2>&1
+	CUWARD_MEMORY=0=900M CUWARD_SIM_MODULE_BYTES=2M CUWARD_SIM_CALL_DELAY_NS=cuCtxGetCurrent=1000000 \
+		CUWARD_SIM_RETURN_DELAY_NS=cuMemGetInfo_v2=20000000 LD_PRELOAD=$preload "$tree/model/births" 10 2>&1
 	LD_PRELOAD=$preload "$tree/model/faults" "$tree/model/hooked" 2>&1
 }
 
