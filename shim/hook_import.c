@@ -63,6 +63,12 @@ void grant_imports_look(void)
 	}
 }
 
+/* Ours, opened where it was made: a driver may say where it is, and it must not stop being charged. */
+static bool is_own(const struct ledger_record *record)
+{
+	return record->kind != KIND_IMPORTED;
+}
+
 /*
  * The same memory opened again has the same address: one more reference. In another context it is
  * other memory, where that of a context that is going was.
@@ -72,9 +78,9 @@ static bool opened_again(const struct grant *grant, CUdeviceptr pointer)
 	struct ref_change change;
 	uint32_t record = guest.header ? index_lookup(CLASS_MEMORY, pointer) : LEDGER_NO_RECORD;
 
-	if (record == LEDGER_NO_RECORD || ledger_record(record)->kind != KIND_IMPORTED ||
-	    grant->record == LEDGER_NO_RECORD ||
-	    ledger_record(record)->context != ledger_record(grant->record)->context ||
+	if (record == LEDGER_NO_RECORD || grant->record == LEDGER_NO_RECORD ||
+	    (!is_own(ledger_record(record)) &&
+		ledger_record(record)->context != ledger_record(grant->record)->context) ||
 	    !refs_open_record(&change, record, REF_HANDLE, true))
 		return false;
 	refs_close(&change, true);
@@ -183,4 +189,4 @@ static CUresult open_part(struct grant *grant, enum record_class class, CUextern
 	}
 
 IMPORT_PART(cuExternalMemoryGetMappedBuffer, CLASS_MEMORY, devPtr)
-IMPORT_PART(cuExternalMemoryGetMappedMipmappedArray, CLASS_ARRAY, mipmap)
+IMPORT_PART(cuExternalMemoryGetMappedMipmappedArray, CLASS_MIPMAP, mipmap)

@@ -227,12 +227,15 @@ static CUresult array_mapped(CUresult result, const CUarrayMapInfo *list, unsign
 {
 	for (unsigned i = 0; result == CUDA_SUCCESS && guest.header && i < count; i++) {
 		struct mapping_region region = region_of(&list[i]);
-		uint64_t array = (uint64_t)list[i].resource.array;
+		struct mapping_array array = {
+			.class = list[i].resourceType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY ? CLASS_MIPMAP : CLASS_ARRAY,
+			.handle = (uint64_t)list[i].resource.array,
+		};
 
 		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
-			mapping_array_add(array, &region, list[i].memHandle.memHandle);
+			mapping_array_add(&array, &region, list[i].memHandle.memHandle);
 		else
-			mapping_array_remove(array, &region);
+			mapping_array_remove(&array, &region);
 	}
 	return result;
 }

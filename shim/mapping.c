@@ -200,15 +200,15 @@ static bool claim_mapping(uint32_t record)
 
 /*
  * Take those of the list that begin within the region, all without one. The array is claimed, or the one
- * with the handle `of`, if that is still so.
+ * that is `of`, if that is still so.
  */
-static void take_listed(struct mapping_chain *chain, uint32_t array, uint64_t of,
+static void take_listed(struct mapping_chain *chain, uint32_t array, const struct mapping_array *of,
 	const struct mapping_region *region)
 {
 	uint64_t taken = 0, keep = 0, next;
 
 	lock_take(&ledger.refs_lock);
-	if (of && index_lookup(CLASS_ARRAY, of) != array) {
+	if (of && index_lookup(of->class, of->handle) != array) {
 		lock_give_back(&ledger.refs_lock);
 		return;
 	}
@@ -232,10 +232,10 @@ static void take_listed(struct mapping_chain *chain, uint32_t array, uint64_t of
 	}
 }
 
-void mapping_array_remove(uint64_t of, const struct mapping_region *region)
+void mapping_array_remove(const struct mapping_array *of, const struct mapping_region *region)
 {
 	struct mapping_chain chain = { .array = LEDGER_NO_RECORD };
-	uint32_t array = index_lookup(CLASS_ARRAY, of);
+	uint32_t array = index_lookup(of->class, of->handle);
 
 	if (array == LEDGER_NO_RECORD)
 		return;
@@ -244,21 +244,22 @@ void mapping_array_remove(uint64_t of, const struct mapping_region *region)
 }
 
 /* It may be destroyed by another thread, and with it the list: then the mapping is gone, too. */
-static bool list_if_there(uint64_t of, uint32_t array, uint32_t mapping)
+static bool list_if_there(const struct mapping_array *of, uint32_t array, uint32_t mapping)
 {
 	bool there;
 
 	lock_take(&ledger.refs_lock);
-	there = index_lookup(CLASS_ARRAY, of) == array;
+	there = index_lookup(of->class, of->handle) == array;
 	if (there)
 		list(array, mapping);
 	lock_give_back(&ledger.refs_lock);
 	return there;
 }
 
-void mapping_array_add(uint64_t of, const struct mapping_region *region, uint64_t handle)
+void mapping_array_add(const struct mapping_array *of, const struct mapping_region *region,
+	uint64_t handle)
 {
-	uint32_t array = index_lookup(CLASS_ARRAY, of);
+	uint32_t array = index_lookup(of->class, of->handle);
 	struct ref_change change;
 	uint32_t record;
 	bool known;
@@ -285,7 +286,7 @@ void mapping_array_gone(uint32_t array)
 {
 	struct mapping_chain chain = { .array = LEDGER_NO_RECORD };
 
-	take_listed(&chain, array, 0, NULL);
+	take_listed(&chain, array, NULL, NULL);
 	mapping_close(&chain, true);
 }
 
@@ -293,5 +294,5 @@ void mapping_open_array(struct mapping_chain *chain, uint32_t array)
 {
 	*chain = (struct mapping_chain){ .array = array };
 	if (array != LEDGER_NO_RECORD && unlikely(ledger_record(array)->link))
-		take_listed(chain, array, 0, NULL);
+		take_listed(chain, array, NULL, NULL);
 }

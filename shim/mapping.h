@@ -38,9 +38,15 @@ struct mapping_region {
 	bool tail;
 };
 
+struct mapping_array {
+	enum record_class class; /* an array, or a mipmapped one */
+	uint64_t handle;
+};
+
 /* The driver mapped memory there, or will when the stream gets there; and took it away again. */
-void mapping_array_add(uint64_t array, const struct mapping_region *region, uint64_t handle);
-void mapping_array_remove(uint64_t array, const struct mapping_region *region);
+void mapping_array_add(const struct mapping_array *of, const struct mapping_region *region,
+	uint64_t handle);
+void mapping_array_remove(const struct mapping_array *of, const struct mapping_region *region);
 
 /* The claimed record of an array that is gone: what was mapped into it is not mapped any more. */
 void mapping_array_gone(uint32_t array);

@@ -48,7 +48,7 @@ void release_reclaimed(struct thread *thread, uint32_t record)
 		guest_find(FINDING_CONTEXT_RECLAIMED);
 	else if (gone->kind == OBJECT_MODULE)
 		names_unload(grant_object_key(OBJECT_MODULE, gone->handle)); /* which is its own inverse */
-	if (gone->class == CLASS_ARRAY && gone->link)
+	if ((gone->class == CLASS_ARRAY || gone->class == CLASS_MIPMAP) && gone->link)
 		mapping_array_gone(record);
 	if (refs_gone(record))
 		account(thread, record, 0);

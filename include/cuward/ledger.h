@@ -229,9 +229,10 @@ enum record_class {
 	CLASS_MEMORY,   /* device, pool, managed, pinned, imported pointers: one address space */
 	CLASS_OBJECT,   /* counted objects; `kind` is an enum cuward_object */
 	CLASS_PHYSICAL, /* handles of cuMemCreate: memory without an address */
-	CLASS_ARRAY,    /* arrays and mipmapped arrays */
+	CLASS_ARRAY,
 	CLASS_EXTERNAL, /* imported external memory */
 	CLASS_GRAPH,    /* what a device keeps for the allocations of graphs; handle is its index */
+	CLASS_MIPMAP,   /* mipmapped arrays: destroyed by a call of their own, so their handles may be numbered apart */
 	CLASS_COUNT,
 };
 

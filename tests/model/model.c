@@ -250,7 +250,8 @@ void strays(FILE *to)
 		CUdeviceptr base = 0;
 		size_t bytes = 0;
 
-		if (record->state == RECORD_LIVE && record->class == CLASS_ARRAY &&
+		if (record->state == RECORD_LIVE &&
+			(record->class == CLASS_ARRAY || record->class == CLASS_MIPMAP) &&
 			!array_is_there(record->handle))
 			fprintf(to, "record %u: array %#llx of context %#llx, epoch %u, by %s of thread %u\n",
 				i, (unsigned long long)record->handle, (unsigned long long)record->context,

@@ -18,6 +18,9 @@ setup_file() {
 		gcc -O1 -w -shared -fPIC -D_GNU_SOURCE -DGLIBC_DLSYM="\"$version\"" -o "$built/${variant%%:*}/libcuda.so.1" \
 			"$TOP/tests/apps/plugins/other.c" $([ ${variant#*:} = - ] || echo $soname ${variant#*:}) -ldl
 	done
+	mkdir "$built/small"
+	gcc -O1 -w -shared -fPIC -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o "$built/small/libcuda.so.1" \
+		"$TOP/tests/apps/plugins/small.c"
 	# By a chain of links, with neither the name nor the soname at its end.
 	mkdir "$built/linked"
 	cp "$built/nameless/libcuda.so.1" "$built/linked/nvidia-other-1.2.3"
@@ -93,5 +96,24 @@ counted() {
 		[ $OTHER_LOOKS != default ] || how=linkedgpa # it must be in the global scope
 		route $how "$built/program"
 		counted
+	done
+}
+
+@test "its handles are small numbers, counted for each kind of thing apart" {
+	LD_LIBRARY_PATH=$built/small guest 0 "$apps/small" arrays
+	kind array $((4 * 64 * 64 * 4)) 4 8 4
+	leaks "[[\"leak\",\"array\",$((2 * 64 * 64 * 4)),2],[\"leak\",\"array\",$((2 * 64 * 64 * 4)),2]]"
+	findings '[]'
+}
+
+@test "memory opened where it was made is where it is, and charged once until it is freed" {
+	export CUWARD_MEMORY=8M
+	for CUWARD_IMPORTED in ignore charge; do
+		export CUWARD_IMPORTED
+		LD_LIBRARY_PATH=$built/small guest 0 "$apps/small" opened
+		used $((8 * MiB)) $((8 * MiB))
+		denied 4 $((12 * MiB))
+		leaks "[[\"leak\",\"device\",$((8 * MiB)),1]]"
+		findings '[]'
 	done
 }
