@@ -228,7 +228,8 @@ static CUresult array_mapped(CUresult result, const CUarrayMapInfo *list, unsign
 	for (unsigned i = 0; result == CUDA_SUCCESS && guest.header && i < count; i++) {
 		struct mapping_region region = region_of(&list[i]);
 		struct mapping_array array = {
-			.class = list[i].resourceType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY ? CLASS_MIPMAP : CLASS_ARRAY,
+			.class = list[i].resourceType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY ?
+				CLASS_MIPMAP : CLASS_ARRAY,
 			.handle = (uint64_t)list[i].resource.array,
 		};
 

@@ -232,7 +232,7 @@ enum record_class {
 	CLASS_ARRAY,
 	CLASS_EXTERNAL, /* imported external memory */
 	CLASS_GRAPH,    /* what a device keeps for the allocations of graphs; handle is its index */
-	CLASS_MIPMAP,   /* mipmapped arrays: destroyed by a call of their own, so their handles may be numbered apart */
+	CLASS_MIPMAP,   /* mipmapped arrays: a call of their own ends them, so numbered apart */
 	CLASS_COUNT,
 };
 
