@@ -156,13 +156,29 @@ static void attach(int count)
 	lock_give_back(&guest.attaching);
 }
 
-bool guest_attach(void)
+/* Without devices no limit binds: a driver that does not say how many there are is tried. -1: none. */
+static int count_devices(void)
 {
+	CUdevice handle;
 	int count = 0;
 
-	if (!__atomic_load_n(&guest.attached, __ATOMIC_ACQUIRE) && guest.header &&
-		real.cuDeviceGetCount(&count) == CUDA_SUCCESS)
-		attach(count);
+	if (real.cuDeviceGetCount(&count) == CUDA_SUCCESS)
+		return count;
+	for (count = 0; count <= SLOT_DEVICES; count++)
+		if (real.cuDeviceGet(&handle, count) != CUDA_SUCCESS)
+			break;
+	return count ? count : -1;
+}
+
+bool guest_attach(void)
+{
+	int count;
+
+	if (!__atomic_load_n(&guest.attached, __ATOMIC_ACQUIRE) && guest.header) {
+		count = count_devices();
+		if (count >= 0)
+			attach(count);
+	}
 	return !guest.refused;
 }
 

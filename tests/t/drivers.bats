@@ -18,9 +18,11 @@ setup_file() {
 		gcc -O1 -w -shared -fPIC -D_GNU_SOURCE -DGLIBC_DLSYM="\"$version\"" -o "$built/${variant%%:*}/libcuda.so.1" \
 			"$TOP/tests/apps/plugins/other.c" $([ ${variant#*:} = - ] || echo $soname ${variant#*:}) -ldl
 	done
-	mkdir "$built/small"
-	gcc -O1 -w -shared -fPIC -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o "$built/small/libcuda.so.1" \
-		"$TOP/tests/apps/plugins/small.c"
+	for variant in small uncounted; do
+		mkdir "$built/$variant"
+		gcc -O1 -w -shared -fPIC -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -D${variant^^} \
+			-o "$built/$variant/libcuda.so.1" "$TOP/tests/apps/plugins/small.c"
+	done
 	# By a chain of links, with neither the name nor the soname at its end.
 	mkdir "$built/linked"
 	cp "$built/nameless/libcuda.so.1" "$built/linked/nvidia-other-1.2.3"
@@ -116,4 +118,11 @@ counted() {
 		leaks "[[\"leak\",\"device\",$((8 * MiB)),1]]"
 		findings '[]'
 	done
+}
+
+@test "it does not tell how many GPUs there are: the limit binds all the same" {
+	CUWARD_MEMORY=8M LD_LIBRARY_PATH=$built/uncounted guest 0 "$apps/small" opened
+	ask '.devices | map([.index, .total_bytes])' "[[0,$((16 * GiB))]]"
+	used $((8 * MiB)) $((8 * MiB))
+	denied 4 $((12 * MiB))
 }

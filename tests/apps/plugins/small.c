@@ -1,7 +1,7 @@
 /*
  * small.c - a small driver of another hand whose handles are small numbers, counted from 1 for each kind
  * of thing and given out again at once; that hands out memory opened in the process that made it where
- * it is.
+ * it is. Built with -DUNCOUNTED it does not tell how many devices there are.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -48,7 +48,11 @@ static int within(int result) { return current ? result : 201; }
 
 CALL(cuInit, (int flags), (initialised = 1, flags ? 1 : 0))
 CALL(cuDriverGetVersion, (int *to), (*to = 12040, 0))
+#ifdef UNCOUNTED
+CALL(cuDeviceGetCount, (int *to), to ? 999 : 1)
+#else
 CALL(cuDeviceGetCount, (int *to), (*to = 1, fine(0)))
+#endif
 CALL(cuDeviceGet, (int *to, int i), (*to = i, fine(i ? 101 : 0)))
 CALL(cuDeviceGetName, (char *to, int bytes, int d), (snprintf(to, bytes, "Small"), fine(d)))
 CALL(cuDeviceTotalMem_v2, (uint64_t *to, int d), (*to = ROOM, fine(d)))
