@@ -37,15 +37,12 @@ static bool learn_size(struct grant *grant, CUdeviceptr pointer)
 {
 	size_t bytes = 0;
 
-	if (captures()) {
-		if (grant->at)
-			set_field(&grant->at->flags, grant->at->flags | RECORD_UNSIZED);
-		__atomic_store_n(&guest.unsized_imports, true, __ATOMIC_SEQ_CST);
-		return true;
-	}
-	if (real.cuMemGetAddressRange_v2(NULL, &bytes, pointer) != CUDA_SUCCESS)
-		return true;
-	return grant_resize(grant, bytes);
+	if (!captures() && real.cuMemGetAddressRange_v2(NULL, &bytes, pointer) == CUDA_SUCCESS)
+		return grant_resize(grant, bytes);
+	grant->flags |= RECORD_UNSIZED;
+	if (grant->at)
+		set_field(&grant->at->flags, grant->at->flags | RECORD_UNSIZED);
+	return true;
 }
 
 void grant_imports_look(void)
@@ -60,7 +57,20 @@ void grant_imports_look(void)
 	while ((pointer = ledger_next_unsized(&position)) != 0) {
 		if (real.cuMemGetAddressRange_v2(NULL, &bytes, pointer) == CUDA_SUCCESS)
 			grant_learn(pointer, bytes);
+		else
+			__atomic_store_n(&guest.unsized_imports, true, __ATOMIC_SEQ_CST);
 	}
+}
+
+/*
+ * Said only now that the record is there to be seen: else a look of another thread may come between. And
+ * the last capture may have ended meanwhile.
+ */
+static void sized_later(const struct grant *grant)
+{
+	if (unlikely(grant->flags & RECORD_UNSIZED))
+		__atomic_store_n(&guest.unsized_imports, true, __ATOMIC_SEQ_CST);
+	grant_imports_look();
 }
 
 /* Ours, opened where it was made: a driver may say where it is, and it must not stop being charged. */
@@ -83,7 +93,8 @@ static bool opened_again(const struct grant *grant, CUdeviceptr pointer)
 		ledger_record(record)->context != ledger_record(grant->record)->context) ||
 	    !refs_open_record(&change, record, REF_HANDLE, true))
 		return false;
-	refs_close(&change, true);
+	if (refs_close(&change, true)) /* its context went, and all of it */
+		grant_gone(record);
 	return true;
 }
 
@@ -111,8 +122,7 @@ static bool opened_again(const struct grant *grant, CUdeviceptr pointer)
 				cw_result == CUDA_SUCCESS ? *pointer : 0); \
 		} \
 		lock_give_back(&ledger.import_lock); \
-		/* The last capture may have ended before the record was there to be seen. */ \
-		grant_imports_look(); \
+		sized_later(&cw_grant); \
 		return cw_result; \
 	}
 

@@ -217,6 +217,8 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	ask '.denials | map([.api, .bytes, .count]) | sort' \
 		"[[\"cuIpcOpenMemHandle\",$((8 * MiB)),1],[\"cuIpcOpenMemHandle_v2\",$((8 * MiB)),1]]"
 	used 0 $((252 * MiB))
+	# A driver that does not say how large it is when it is asked is asked again.
+	NOT_TOLD=1 CUWARD_SIM_FAULT=cuMemGetAddressRange_v2:5:999 CUWARD_IMPORTED=charge story ipc_charged
 }
 
 @test "every import can be charged, and is refused where there is no room" {
