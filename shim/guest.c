@@ -14,6 +14,7 @@
 
 #include "attend.h"
 #include "bypass.h"
+#include "grant.h"
 #include "growth.h"
 #include "gputime.h"
 #include "group.h"
@@ -382,9 +383,12 @@ void guest_is_green(CUcontext context, CUgreenCtx green, int device)
 
 void guest_green_gone(CUgreenCtx green)
 {
+	struct ledger_record heir;
+
 	lock_take(&guest.lock);
 	for (uint32_t i = 0; i < guest.green_count; i++) {
-		if (guest.greens[i].green == green)
+		if (guest.greens[i].green == green &&
+		    !grant_object_find(OBJECT_GREEN_CONTEXT, (uint64_t)green, &heir))
 			__atomic_store_n(&guest.greens[i].context, NULL, __ATOMIC_RELEASE);
 	}
 	lock_give_back(&guest.lock);

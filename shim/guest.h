@@ -219,7 +219,7 @@ int guest_context_device(struct thread *thread, CUcontext context);
 
 /* This context is a green one of that device: what is made in it belongs to the primary context. */
 void guest_is_green(CUcontext context, CUgreenCtx green, int device);
-/* It is no more. */
+/* It is no more. Its handle may stand for a new one already, which then has a record. */
 void guest_green_gone(CUgreenCtx green);
 
 /* Device of the context that is current on this thread, and the one that owns what is made; -1, NULL. */

@@ -348,8 +348,8 @@ CUresult on_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice
 
 	if (result == CUDA_SUCCESS) {
 		primary_learn(dev); /* which it holds */
-		learn_face(*phCtx, dev);
 		grant_object_created(OBJECT_GREEN_CONTEXT, (uint64_t)*phCtx, guest_device_index(dev), NULL);
+		learn_face(*phCtx, dev);
 	}
 	return traced_end(CALL_cuGreenCtxCreate, result, began_ns);
 }

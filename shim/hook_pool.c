@@ -24,23 +24,33 @@ static bool pool_find(CUmemoryPool pool, struct guest_pool *found)
 	return known;
 }
 
-static void remember(CUmemoryPool pool, int device, enum cuward_kind kind)
+/* A new one takes the place of an old one with the same handle. */
+static void remember(CUmemoryPool pool, int device, enum cuward_kind kind, bool new)
 {
-	struct guest_pool known;
+	uint32_t i = 0;
 
-	if (!pool || pool_find(pool, &known))
-		return;
 	lock_take(&guest.pools_lock);
-	if (guest.pool_count < POOLS_MAX)
-		guest.pools[guest.pool_count++] = (struct guest_pool){ (uint64_t)pool, device, kind };
+	while (i < guest.pool_count && guest.pools[i].pool != (uint64_t)pool)
+		i++;
+	if (pool && i < POOLS_MAX && (new || i == guest.pool_count)) {
+		guest.pools[i] = (struct guest_pool){ (uint64_t)pool, device, kind };
+		guest.pool_count += i == guest.pool_count;
+	}
 	lock_give_back(&guest.pools_lock);
 }
 
+/*
+ * It was destroyed. Its handle may stand for a new one already: that has a record first, and is
+ * remembered then.
+ */
 static void forget(CUmemoryPool pool)
 {
+	struct ledger_record heir;
+
 	lock_take(&guest.pools_lock);
 	for (uint32_t i = 0; i < guest.pool_count; i++) {
-		if (guest.pools[i].pool == (uint64_t)pool) {
+		if (guest.pools[i].pool == (uint64_t)pool &&
+		    !grant_object_find(OBJECT_MEM_POOL, (uint64_t)pool, &heir)) {
 			guest.pools[i] = guest.pools[--guest.pool_count];
 			break;
 		}
@@ -54,7 +64,7 @@ static void remember_default(uint32_t device)
 	CUmemoryPool pool;
 
 	if (real.cuDeviceGetDefaultMemPool(&pool, guest.devices[device].handle) == CUDA_SUCCESS)
-		remember(pool, device, KIND_POOL);
+		remember(pool, device, KIND_POOL, false);
 }
 
 void pool_describe(CUmemoryPool pool, struct grant_request *request)
@@ -164,8 +174,7 @@ CUresult on_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 		int device = device_of(&poolProps->location);
 
 		grant_object_created(OBJECT_MEM_POOL, (uint64_t)*pool, device, NULL);
-		forget(*pool); /* an old one with the same handle */
-		remember(*pool, device, kind_of(poolProps->allocType, &poolProps->location));
+		remember(*pool, device, kind_of(poolProps->allocType, &poolProps->location), true);
 	}
 	return traced_end(CALL_cuMemPoolCreate, result, began_ns);
 }
@@ -206,7 +215,7 @@ POOL_CHANGE(cuMemPoolSetAttribute)
 		CUresult cw_result = real.name ARGS_##name; \
 \
 		if (cw_result == CUDA_SUCCESS && location) \
-			remember(*pool, device_of(location), kind_of(type, location)); \
+			remember(*pool, device_of(location), kind_of(type, location), false); \
 		return traced_end(CALL_##name, cw_result, cw_began_ns); \
 	}
 

@@ -40,7 +40,7 @@ $(B)/bench/%: tests/bench/%.c $(B)/sim/libcuda.so.1 Makefile $(B)/flags tests/te
 		-L$(B)/sim -Wl,--as-needed -lcuda -lpthread $(bench_flags)
 
 # The model-based test and its relatives: tests/model/README.md.
-model_alone := faults refuse contend dying births
+model_alone := faults refuse contend dying births reissued
 model_parts := $(filter-out $(patsubst %,tests/model/%.c,seen told $(model_alone)),$(wildcard tests/model/*.c))
 model_programs := $(patsubst %,$(B)/model/%,model $(model_alone))
 

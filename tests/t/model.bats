@@ -137,6 +137,13 @@ dying() {
 	[ "$output" = "0 wrong" ]
 }
 
+@test "a handle that is given out again before its end is back stands for the new one" {
+	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=900M,1=400M CUWARD_SIM_HANDLES=immediate
+	CUWARD_SIM_RETURN_DELAY_NS=cuMemPoolDestroy=100000000,cuGreenCtxDestroy=100000000 \
+		guest 0 "$B/model/reissued" 5
+	[ "$output" = "0 wrong, some pools and some green contexts had the same handle" ]
+}
+
 @test "clean under valgrind" {
 	"$CC" --version | grep -qi clang && skip "valgrind cannot read what this compiler writes"
 	export CUWARD_SIM_DEVICES=2 CUWARD_MEMORY=0=900M,1=400M CUWARD_LOG=off

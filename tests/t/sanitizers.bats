@@ -56,6 +56,8 @@ models() {
 	CUWARD_MEMORY=0=900M CUWARD_SIM_REUSE=never LD_PRELOAD=$preload "$tree/model/dying" 3 100 2>&1
 	CUWARD_MEMORY=0=900M CUWARD_SIM_MODULE_BYTES=2M CUWARD_SIM_CALL_DELAY_NS=cuCtxGetCurrent=1000000 \
 		CUWARD_SIM_RETURN_DELAY_NS=cuMemGetInfo_v2=20000000 LD_PRELOAD=$preload "$tree/model/births" 10 2>&1
+	CUWARD_SIM_RETURN_DELAY_NS=cuMemPoolDestroy=100000000,cuGreenCtxDestroy=100000000 \
+		LD_PRELOAD=$preload "$tree/model/reissued" 2 2>&1
 	LD_PRELOAD=$preload "$tree/model/faults" "$tree/model/hooked" 2>&1
 }
 
