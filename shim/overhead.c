@@ -259,8 +259,14 @@ void overhead_now_current(void)
 	    !ask(device, &after))
 		return;
 	after -= before == INT64_MIN ? 0 : before;
-	if (before == INT64_MIN && after > FIRST_CONTEXT_MAX)
+	if (before == INT64_MIN && after > FIRST_CONTEXT_MAX) {
+		/* Others hold most of it, whom we do not see: what the context took cannot be told from that. */
+		if (guest.policy.overhead == OVERHEAD_SHOW) {
+			tell(device, after);
+			return;
+		}
 		after = FIRST_CONTEXT_MAX;
+	}
 	attribute_new(device, after, OBJECT_CONTEXT, (uint64_t)context);
 }
 

@@ -21,6 +21,17 @@ driver() {
 		pid == "" && $1 == "device.0.physical" || own && $1 ~ /^process\.[0-9]+\.device\.0\.physical$/ { print $2 }'
 }
 
+@test "a first context among what others hold: their memory is untracked, and not what the context took" {
+	bare init device 0 alloc 2G say held sleep 600000
+	keep_truth=none guest 0 "$play" init device 0 alloc 1M
+	ask '.devices[0].overhead_bytes' null
+	ask ".devices[0].untracked_bytes | . >= 2 * $GiB and . < 3 * $GiB" true
+	findings '[["untracked",1]]'
+	# Where it is to be charged it is, as far as it may be its own.
+	CUWARD_OVERHEAD=charge keep_truth=none guest 0 "$play" init device 0 alloc 1M
+	ask '.devices[0] | [.overhead_bytes, .used_bytes]' "[$GiB,$((GiB + MiB))]"
+}
+
 @test "tracked and untracked are the driver's number; who is not under cuward is listed" {
 	holder init device 0 alloc 3M say held sleep 600000
 	one=$pid
