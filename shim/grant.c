@@ -86,6 +86,23 @@ static bool take_of_kind(const struct grant_request *request, struct refusal *wh
 	return false;
 }
 
+/* What the pool has free is charged already, and becomes the record's. */
+static bool take_pooled(struct thread *thread, const struct grant_request *request, struct refusal *why)
+{
+	uint64_t reused = request->pooled ?
+		pool_reuse(request->device, (CUmemoryPool)request->pool, request->bytes) : 0;
+
+	if (reused == request->bytes && reused)
+		return true;
+	if (take(thread, request->device, request->bytes - reused, why))
+		return true;
+	if (reused) {
+		pool_look(request->device);
+		quota_give_back(guest.devices[request->device].word, reused);
+	}
+	return false;
+}
+
 struct grant_answer grant_take_slowly(struct thread *thread, struct grant_request request)
 {
 	struct refusal why;
@@ -93,7 +110,7 @@ struct grant_answer grant_take_slowly(struct thread *thread, struct grant_reques
 	if (unlikely(guest.refused))
 		return (struct grant_answer){ refuse_all(thread, request.device, request.bytes), 0 };
 	if (request.charged && request.device >= 0) {
-		if (take(thread, request.device, request.bytes, &why))
+		if (take_pooled(thread, &request, &why))
 			return (struct grant_answer){ CUDA_SUCCESS, RECORD_CHARGED };
 		/* Nobody's quota: a size no GPU has. The driver says so itself. */
 		if (why.limit_bytes == BYTES_NONE)
@@ -153,11 +170,11 @@ CUresult grant_would_fit(int device, uint64_t bytes)
 	return result;
 }
 
-void grant_charge(int device, int64_t bytes)
+void grant_charge(int device, int64_t bytes, uint64_t freed)
 {
 	struct guest_device *on = &guest.devices[device];
 
-	quota_give_back(on->word, -bytes);
+	quota_give_back(on->word, freed - bytes);
 	__atomic_fetch_add(&on->ledger->charged_bytes, bytes, __ATOMIC_RELAXED);
 	raise_to(&on->ledger->peak_bytes, quota_used(on->word));
 }

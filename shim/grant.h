@@ -36,7 +36,8 @@ struct grant_request {
 	int device;        /* index, -1 unknown */
 	CUcontext context; /* that owns it, NULL if none does */
 	bool charged;      /* counts against the device's limit */
-	bool pooled;       /* and so does what its pool keeps of it */
+	bool pooled;       /* and so does what its pool keeps of it: */
+	uint64_t pool;     /* this one, 0 the device's own */
 	uint64_t stream;
 };
 
@@ -88,8 +89,11 @@ void grant_hold(enum cuward_kind kind, enum record_class class, int device, uint
 	uint64_t bytes, uint64_t reserved);
 uint64_t grant_held(enum record_class class, uint64_t handle);
 
-/* Bytes that the driver took for itself: part of what is held, in no record, never refused. */
-void grant_charge(int device, int64_t bytes);
+/*
+ * Bytes that the driver took for itself: part of what is held, in no record, never refused. FREED, which
+ * were in a record, are given back in the same moment.
+ */
+void grant_charge(int device, int64_t bytes, uint64_t freed);
 
 struct release {
 	struct thread *thread;

@@ -97,7 +97,7 @@ hot bool take_at_once(const struct grant_request *request)
 {
 	struct guest_device *on;
 
-	if (unlikely(!request->charged || request->device < 0 || guest.refused))
+	if (unlikely(!request->charged || request->device < 0 || request->pooled || guest.refused))
 		return false;
 	bounds_look();
 	on = &guest.devices[request->device];
@@ -208,10 +208,9 @@ hot void account(struct thread *thread, uint32_t number, uint64_t began_ns)
 {
 	struct ledger_record *record = ledger_record(number);
 
-	/* First what its pool keeps of it, then the credit: never less than the truth. */
-	if (unlikely(record->flags & RECORD_IN_POOL))
+	if (unlikely(record->flags & RECORD_IN_POOL)) /* charged as long as its pool keeps it */
 		release_pool_gone(record);
-	if (likely(record->flags & RECORD_CHARGED))
+	else if (likely(record->flags & RECORD_CHARGED))
 		quota_give_back(guest.devices[record->device].word, record->bytes);
 	else if (record->flags & RECORD_CLASS_LIMITED)
 		quota_give_back(&guest.kinds[record->kind].word, record->bytes);

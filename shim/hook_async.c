@@ -56,6 +56,7 @@ static CUresult open_async(struct grant *grant, size_t bytes, CUstream stream, b
 	if (request.device < 0 && request.kind != KIND_PINNED)
 		request.device = stream_device(stream);
 	request.pooled = request.kind == KIND_POOL && unlikely(guest.policy.pools_reserved);
+	request.pool = (uint64_t)pool;
 	return grant_open_for(grant, &request);
 }
 
@@ -91,7 +92,7 @@ static CUresult captured(CUresult result)
 			return cw_result; \
 		cw_result = real.name ARGS_##name; \
 		cw_result = grant_close(&cw_grant, cw_result, cw_result == CUDA_SUCCESS ? *dptr : 0); \
-		if (unlikely(guest.policy.pools_reserved) && cw_result == CUDA_SUCCESS) \
+		if (unlikely(guest.policy.pools_reserved)) \
 			pool_look(cw_grant.device); \
 		return cw_result; \
 	}

@@ -97,13 +97,16 @@ static int device_of(const CUmemLocation *location)
 
 /* ---- what it keeps ---- */
 
-static uint64_t reserved_bytes(CUmemoryPool pool)
+static uint64_t bytes_of(CUmemoryPool pool, CUmemPool_attribute what)
 {
 	cuuint64_t bytes = 0;
 
-	if (real.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) != CUDA_SUCCESS)
-		return 0;
-	return bytes;
+	return real.cuMemPoolGetAttribute(pool, what, &bytes) == CUDA_SUCCESS ? bytes : 0;
+}
+
+static uint64_t reserved_bytes(CUmemoryPool pool)
+{
+	return bytes_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
 }
 
 /* No lock of ours is held while the driver is asked. */
@@ -138,23 +141,64 @@ uint64_t pool_surplus(void)
 	return live > 0 && reserved > (uint64_t)live ? reserved - live : live > 0 ? 0 : reserved;
 }
 
-void pool_look(int device)
+static bool may_ask(void)
 {
-	struct guest_device *on;
-	uint64_t reserved;
-	uint64_t live;
-	int64_t surplus;
+	return __atomic_load_n(&guest.captures, __ATOMIC_RELAXED) == 0;
+}
 
-	if (likely(!guest.policy.pools_reserved) || device < 0 ||
-	    __atomic_load_n(&guest.captures, __ATOMIC_RELAXED))
-		return;
-	on = &guest.devices[device];
-	reserved = all_pools(device);
-	live = __atomic_load_n(&on->pool_bytes, __ATOMIC_RELAXED);
-	surplus = reserved > live ? reserved - live : 0;
-	grant_charge(device, surplus - __atomic_exchange_n(&on->pool_surplus, surplus, __ATOMIC_RELAXED));
+void pool_settle(int device, uint64_t freed)
+{
+	struct guest_device *on = &guest.devices[device];
+	int64_t surplus = __atomic_load_n(&on->pool_surplus, __ATOMIC_RELAXED);
+
+	if (may_ask()) {
+		uint64_t reserved = all_pools(device);
+		uint64_t live = __atomic_load_n(&on->pool_bytes, __ATOMIC_RELAXED);
+
+		surplus = reserved > live ? reserved - live : 0;
+	}
+	grant_charge(device,
+		surplus - __atomic_exchange_n(&on->pool_surplus, surplus, __ATOMIC_RELAXED), freed);
 	if (surplus)
 		guest_find_once(FINDING_POOL_RESERVED);
+}
+
+void pool_look(int device)
+{
+	if (unlikely(guest.policy.pools_reserved) && device >= 0 && may_ask())
+		pool_settle(device, 0);
+}
+
+/* What was freed on a stream that is not there yet is still in use: the driver knows. */
+static uint64_t free_in(CUmemoryPool pool)
+{
+	uint64_t reserved = reserved_bytes(pool);
+	uint64_t used = bytes_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+
+	return reserved > used ? reserved - used : 0;
+}
+
+uint64_t pool_reuse(int device, CUmemoryPool pool, uint64_t bytes)
+{
+	struct guest_device *on = &guest.devices[device];
+	int64_t surplus = __atomic_load_n(&on->pool_surplus, __ATOMIC_RELAXED);
+	int64_t most;
+
+	if (surplus <= 0 || !may_ask() ||
+	    (!pool && real.cuDeviceGetMemPool(&pool, on->handle) != CUDA_SUCCESS))
+		return 0;
+	most = free_in(pool);
+	if (most > (int64_t)bytes && bytes <= INT64_MAX)
+		most = bytes;
+	do {
+		if (surplus < most)
+			most = surplus;
+	} while (most > 0 && !__atomic_compare_exchange_n(&on->pool_surplus, &surplus, surplus - most, false,
+		__ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	if (most <= 0)
+		return 0;
+	__atomic_fetch_sub(&on->ledger->charged_bytes, most, __ATOMIC_RELAXED);
+	return most;
 }
 
 void pool_look_everywhere(void)

@@ -120,7 +120,7 @@ static void add(int device, int64_t bytes)
 		__ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	raise_to(&on->ledger->overhead_peak_bytes, sum);
 	if (guest.policy.overhead != OVERHEAD_SHOW)
-		grant_charge(device, sum - (old < 0 ? 0 : old));
+		grant_charge(device, sum - (old < 0 ? 0 : old), 0);
 	else if (guest.slot)
 		__atomic_store_n(&guest.slot->overhead[on->ledger->slot_device], sum, __ATOMIC_RELAXED);
 	/* What goes, the driver has less of as well. */

@@ -33,7 +33,7 @@ void release_tell(struct thread *thread, const struct ledger_record *record, uin
 void release_pool_gone(const struct ledger_record *record)
 {
 	__atomic_fetch_sub(&guest.devices[record->device].pool_bytes, record->bytes, __ATOMIC_RELAXED);
-	pool_look(record->device);
+	pool_settle(record->device, record->bytes);
 }
 
 /*

@@ -693,6 +693,44 @@ static void pool_reserved(void)
 	OK(cuMemPoolDestroy(pool));
 }
 
+/* What a pool has free is charged already: it may be had again, and only from this pool. */
+static void pool_reused(void)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device } };
+	cuuint64_t all = UINT64_MAX;
+	CUmemoryPool pool, second;
+	CUdeviceptr pointer, other;
+
+	OK(cuMemPoolCreate(&pool, &props));
+	OK(cuMemPoolCreate(&second, &props));
+	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+	for (int i = 0; i < 100; i++) {
+		OK(cuMemAllocFromPoolAsync(&pointer, 200 * MiB - i * 4096, pool, NULL));
+		OK(cuMemFreeAsync(pointer, NULL));
+		OK(cuStreamSynchronize(NULL));
+		IS(charged(), 200 * MiB);
+	}
+	OK(cuMemAllocFromPoolAsync(&pointer, 150 * MiB, pool, NULL));
+	IS(cuMemAllocFromPoolAsync(&other, 100 * MiB, second, NULL), OOM);
+	IS(cuMemAlloc_v2(&other, 100 * MiB), OOM);
+	IS(charged(), 200 * MiB);
+	OK(cuMemAllocFromPoolAsync(&other, 50 * MiB, pool, NULL));
+	IS(charged(), 200 * MiB);
+	OK(cuDeviceSetMemPool(device, pool));
+	OK(cuMemFreeAsync(pointer, NULL));
+	OK(cuStreamSynchronize(NULL));
+	OK(cuMemAllocAsync(&pointer, 150 * MiB, NULL));
+	IS(charged(), 200 * MiB);
+	OK(cuMemFreeAsync(pointer, NULL));
+	OK(cuMemFreeAsync(other, NULL));
+	OK(cuStreamSynchronize(NULL));
+	OK(cuMemPoolTrimTo(pool, 0));
+	IS(charged(), 0);
+	OK(cuMemPoolDestroy(second));
+	OK(cuMemPoolDestroy(pool));
+}
+
 static void pool_on_host(void)
 {
 	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -915,7 +953,7 @@ static const struct {
 	S(pool_importer), S(pool_export), S(three_paths),
 	S(vmm_orders), S(vmm_limit), S(released), S(vmm_context), S(multicast), S(import_own), S(arrays), S(mipmaps),
 	S(array_context), S(graph_memory), S(graph_again), S(graph_freed_outside), S(captured), S(captured_nodes), S(external), S(exporter),
-	S(ipc), S(ipc_charged), S(pool_reserved), S(pool_on_host), S(kinds), S(overhead), S(modules),
+	S(ipc), S(ipc_charged), S(pool_reserved), S(pool_reused), S(pool_on_host), S(kinds), S(overhead), S(modules),
 	S(green), S(objects),
 #undef S
 };

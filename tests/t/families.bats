@@ -246,6 +246,13 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	denied 1 $((200 * MiB))
 }
 
+@test "pools charged for what they keep: it may be had again, and none of it counts twice" {
+	CUWARD_POOLS=reserved story pool_reused
+	used 0 $((200 * MiB))
+	denied 2 $((200 * MiB))
+	kind pool 0 0 103 103
+}
+
 @test "a pool of host memory costs no GPU" {
 	story pool_on_host
 	kind pinned 0 0 1 1
