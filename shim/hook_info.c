@@ -26,8 +26,11 @@ static int current_device(void)
 /* The dead hold nothing: where others seem to leave less, it is looked at who is alive. */
 static uint64_t groups_leave(const struct guest_device *device, uint64_t wanted)
 {
-	uint64_t left = group_room(device->ledger->slot_device, &device->group);
+	uint64_t left;
 
+	if (unlikely(guest.refused)) /* also for want of a slot: then there are no others to be seen */
+		return 0;
+	left = group_room(device->ledger->slot_device, &device->group);
 	if (left >= wanted || !peers_drop_dead(guest.header->slot))
 		return left;
 	return group_room(device->ledger->slot_device, &device->group);

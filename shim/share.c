@@ -263,11 +263,14 @@ static bool header_is_ours(const struct slots_header *header, uint64_t boot)
 		header->boot == boot;
 }
 
-/* Another version of us is running on this box: not ours to touch, and worth to be told. */
-static bool is_of_another_version(const struct slots_header *header)
+/* Whoever lives locks his slot, beyond the first byte. Of another version of us: not ours to touch. */
+static bool is_of_another_version(const struct slots_header *header, int fd)
 {
+	struct flock slots = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1 };
+
 	return header->magic == SLOTS_MAGIC && header->version != CUWARD_LAYOUT_VERSION &&
-		header->boot == identity_boot();
+		header->boot == identity_boot() &&
+		(fcntl(fd, F_OFD_GETLK, &slots) != 0 || slots.l_type != F_UNLCK);
 }
 
 /*
@@ -534,7 +537,7 @@ static int lock_slots(int folder, const char *name, char *why, size_t why_bytes)
 			if (prepare_header(share.header))
 				return fd;
 			snprintf(why, why_bytes, "the slots file is in use by another version of cuward");
-			hopeless = is_of_another_version(share.header) || unlinkat(folder, name, 0) != 0;
+			hopeless = is_of_another_version(share.header, fd) || unlinkat(folder, name, 0) != 0;
 		}
 		unmap_slots();
 		close(fd);

@@ -22,6 +22,7 @@
 #include "doctor.h"
 #include "libraries.h"
 #include "limit.h"
+#include "slots_read.h"
 
 static const char *const verdict_words[] = { "ok", "warn", "fail" };
 
@@ -239,6 +240,22 @@ static void folder_name(char path[PATH_MAX])
 		snprintf(path, PATH_MAX, "/dev/shm/cuward-%u", getuid());
 }
 
+/* Of an older version, before an upgrade: its processes and new ones do not see each other. */
+static void check_slots(struct diagnosis *d, const char *folder)
+{
+	int common = admin_dir_open("slots");
+	char path[PATH_MAX + 32];
+
+	if (common >= 0)
+		close(common);
+	snprintf(path, sizeof(path), "%s/slots.%u", common >= 0 ? CUWARD_RUNDIR "/slots" : folder, getuid());
+	if (!slots_file_is_foreign(path))
+		return;
+	doctor_say(d, WARN, "%s is in use by another version of cuward", path);
+	doctor_advise(d, "end the processes that were started under it; until then new ones are not seen, "
+		"and refused where a limit of a job or user binds them");
+}
+
 static void check_folder(struct diagnosis *d)
 {
 	char path[PATH_MAX];
@@ -257,6 +274,8 @@ static void check_folder(struct diagnosis *d)
 		doctor_say(d, FAIL, "%s is not writable: %s", path, strerror(errno));
 	else
 		doctor_say(d, OK, "shared state lives in %s", path);
+	if (d->verdict == OK)
+		check_slots(d, path);
 	if (d->verdict == FAIL)
 		doctor_advise(d, "set CUWARD_DIR to a folder of yours, mode 0700, best on a tmpfs; without "
 			"it limits "

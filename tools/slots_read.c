@@ -192,6 +192,22 @@ bool slots_file_open(struct slots_file *file, const char *path, char *why, size_
 	return !problem;
 }
 
+bool slots_file_is_foreign(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	/* Beyond the first byte, which is locked while a slot is taken. */
+	struct flock slots = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1 };
+	struct slots_header header;
+	bool foreign = fd >= 0 && pread_some(fd, &header, sizeof(header), 0) == sizeof(header) &&
+		header.magic == SLOTS_MAGIC && header.version != CUWARD_LAYOUT_VERSION &&
+		header.boot == boot_number() && fcntl(fd, F_OFD_GETLK, &slots) == 0 &&
+		slots.l_type != F_UNLCK;
+
+	if (fd >= 0)
+		close(fd);
+	return foreign;
+}
+
 void slots_file_close(struct slots_file *file)
 {
 	free(file->path);
@@ -202,16 +218,18 @@ void slots_file_close(struct slots_file *file)
 
 /* ---- all there are ---- */
 
-static bool is_listed(const struct slots_list *list, const char *path)
+/* Seen before? From now on it is. */
+static bool is_seen(struct slots_list *list, const char *path)
 {
-	struct stat one, other;
+	struct stat file;
 
-	if (stat(path, &one) != 0)
+	if (stat(path, &file) != 0)
 		return false;
-	for (size_t i = 0; i < list->count; i++)
-		if (stat(list->files[i].path, &other) == 0 && one.st_dev == other.st_dev &&
-			one.st_ino == other.st_ino)
+	for (size_t i = 0; i < list->seen_count; i++)
+		if (file.st_dev == list->seen[i].device && file.st_ino == list->seen[i].inode)
 			return true;
+	list->seen = need(reallocarray(list->seen, list->seen_count + 1, sizeof(*list->seen)));
+	list->seen[list->seen_count++] = (struct slots_seen){ file.st_dev, file.st_ino };
 	return false;
 }
 
@@ -222,7 +240,7 @@ static void add_pattern(struct slots_list *list, const char *pattern)
 	if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
 		return;
 	for (size_t i = 0; i < found.gl_pathc; i++) {
-		if (is_listed(list, found.gl_pathv[i]))
+		if (is_seen(list, found.gl_pathv[i]))
 			continue;
 		list->files = need(reallocarray(list->files, list->count + 1, sizeof(*list->files)));
 		if (slots_file_open(&list->files[list->count], found.gl_pathv[i], list->why,
@@ -276,5 +294,6 @@ void slots_list_close(struct slots_list *list)
 	for (size_t i = 0; i < list->count; i++)
 		slots_file_close(&list->files[i]);
 	free(list->files);
+	free(list->seen);
 	*list = (struct slots_list){ 0 };
 }

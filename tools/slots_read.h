@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "ledger_read.h"
 
@@ -31,6 +32,11 @@ struct slots_file {
 struct slots_list {
 	struct slots_file *files;
 	size_t count;
+	struct slots_seen {
+		dev_t device;
+		ino_t inode;
+	} *seen; /* readable or not: a folder may be found by two names */
+	size_t seen_count;
 	size_t unreadable;
 	char why[256]; /* of the last unreadable one */
 };
@@ -38,6 +44,9 @@ struct slots_list {
 /* One file. False: why is one sentence. */
 bool slots_file_open(struct slots_file *file, const char *path, char *why, size_t why_bytes);
 void slots_file_close(struct slots_file *file);
+
+/* Another version of cuward made this file, and somebody who lives has a slot in it. */
+bool slots_file_is_foreign(const char *path);
 
 /* The own folder's, and every other one in the usual places; where CUWARD_DIR names one, only that. */
 void slots_list_open(struct slots_list *list);

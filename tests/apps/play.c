@@ -2,13 +2,14 @@
 /*
  * play.c - a CUDA program that does what its arguments say, one after the other.
  *
- *	init  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
+ *	init  init_refused  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
  *	info TOTAL/FREE  launch KERNEL  launch_ex KERNEL  launches MS  sync  copy  churn MS  grow MS
  *	sleep MS  sh COMMAND  chdir FOLDER  putenv NAME=VALUE  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
  *	fork ( ... )  wait  exec PROGRAM ARG...  stdin
  *
  * SIZE is bytes, or with K, M or G. free N frees the Nth allocation of this process, from 0.
  * launch_ex of `again` is of the kernel before.
+ * init_refused: cuInit must fail with 800, and the program goes on as if it had not.
  * stdin: do what lines there say, up to the end of it. `fork (` lets a child do what stands up to the `)`, after which the child ends like the others.
  * A CUDA call that fails ends the program with status 99, except after `refused`, which wants error
  * 2 (out of memory); so does `info` with other sizes than cuMemGetInfo tells. launches, churn and grow go on for so long: launching,
@@ -236,6 +237,8 @@ static int plain(const char *word)
 
 	if (strcmp(word, "init") == 0)
 		need(word, find("cuInit")(0));
+	else if (strcmp(word, "init_refused") == 0)
+		need(word, find("cuInit")(0) == 800 ? 0 : 800);
 	else if (strcmp(word, "sync") == 0)
 		need(word, find("cuCtxSynchronize")());
 	else if (strcmp(word, "copy") == 0)

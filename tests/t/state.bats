@@ -201,6 +201,39 @@ good='[]' bad='["share-unavailable"]'
 	[ "$(grep -c '^cuward: ' <<<"$output")" -eq 1 ]
 }
 
+# old_slots [LIVING]: a slots file of another version, in which somebody of that version lives.
+old_slots() {
+	holds "$good"
+	printf '\377\377\377\377' | dd of=state/slots.$UID bs=1 seek=8 conv=notrunc status=none
+	[ $# = 0 ] || owned 0 1
+}
+
+@test "a program that goes on without the driver finds nothing free" {
+	old_slots living
+	export CUWARD_MEMORY=none CUWARD_JOB_MEMORY=8M
+	guest 0 "$play" init_refused device 0 info $((8 * MiB))/0 refused 1
+	kill $owner
+	wait $owner || :
+}
+
+@test "a slots file of another version is kept while somebody lives in it, and then gives way" {
+	old_slots living
+	holds "$bad"
+	"$B/cuward" doctor --json | jq -e '.checks[] | select(.check == "folder") | .verdict == "warn" and
+		(.text | endswith("state/slots.'$UID' is in use by another version of cuward")) and .advice'
+	run "$B/cuward" ps
+	[[ ${lines[0]} == "cuward: 1 slots file cannot be read: "*": of another version of cuward" ]]
+	if unshare -m true 2>/dev/null; then # found by two ways, and told once
+		run unshare -m sh -c "mount -t tmpfs -o mode=1777 none /dev/shm && cp -a state /dev/shm/cuward-$UID &&
+			env -u CUWARD_DIR '$B/cuward' ps"
+		[[ $output == *"1 slots file cannot be read: /dev/shm/cuward-$UID/slots.$UID: of another version"* ]]
+	fi
+	kill $owner
+	wait $owner || :
+	"$B/cuward" doctor --json | jq -e '.checks[] | select(.check == "folder") | .verdict == "ok"'
+	holds "$good"
+}
+
 # ---- descriptors that cannot be written ----
 
 # stopped COMMAND...: with a stderr that nobody reads, its status and stdout.
