@@ -65,7 +65,7 @@ sim_profiles := 13.0 12.2 11.0 future
 sim := $(B)/sim/libcuda.so.1 $(foreach p,$(filter-out 13.0,$(sim_profiles)),$(B)/sim/$(p)/libcuda.so.1)
 
 .DEFAULT_GOAL := all
-.PHONY: all lib tool sim check check-newest check-clients check-clusters check-model check-gpu demo bench install clean help setup-build setup-check FORCE
+.PHONY: all lib tool sim check check-newest check-clients check-clusters check-model check-gpu demo bench install uninstall clean help setup-build setup-check FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -177,6 +177,11 @@ $(B)/man/%: docs/%.scd
 
 include tests/tests.mk
 
+# Commands that have no page of their own, PAGE:COMMAND.
+man_links := fit:env fit:explain kill:clean kill:pause kill:resume leaks:mark ps:top queue:release queue:reserve report:advise
+installed_texts = $(addprefix $(mandir)/man1/,$(notdir $(manuals))) \
+	$(addprefix $(prefix)/share/cuward/,kubernetes-pod.yml docker-compose.yml slurm-task-prolog.sh)
+
 install: all ## install to $(DESTDIR)$(prefix)
 	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/cuward $(DESTDIR)$(prefix)/include/cuward
 	install -m 755 $(B)/cuward $(DESTDIR)$(bindir)/cuward
@@ -196,6 +201,14 @@ install: all ## install to $(DESTDIR)$(prefix)
 	install -m 755 tools/share/slurm-task-prolog.sh $(DESTDIR)$(prefix)/share/cuward/
 	sed 's|@bindir@|$(bindir)|' tools/share/cuward-clean.service > $(DESTDIR)$(prefix)/share/cuward/cuward-clean.service
 	sed 's|@bindir@|$(bindir)|' tools/share/cuward-export.service > $(DESTDIR)$(prefix)/share/cuward/cuward-export.service
+	sed -i 's|/usr/local/lib/cuward|$(libdir)/cuward|g; s|/usr/local/share/cuward|$(prefix)/share/cuward|g' $(addprefix $(DESTDIR),$(installed_texts))
+	for link in $(man_links); do ln -sf cuward-$${link%:*}.1 $(DESTDIR)$(mandir)/man1/cuward-$${link#*:}.1 || exit 1; done
+
+uninstall: ## remove what install put there
+	rm -f $(DESTDIR)$(bindir)/cuward $(DESTDIR)$(mandir)/man1/cuward.1 $(DESTDIR)$(mandir)/man1/cuward-*.1
+	rm -f $(DESTDIR)$(prefix)/share/bash-completion/completions/cuward $(DESTDIR)$(zshdir)/_cuward
+	rm -f $(DESTDIR)$(prefix)/share/fish/vendor_completions.d/cuward.fish
+	rm -rf $(DESTDIR)$(libdir)/cuward $(DESTDIR)$(prefix)/include/cuward $(DESTDIR)$(prefix)/share/cuward
 
 clean: ## remove everything made
 	rm -rf build

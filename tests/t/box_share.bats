@@ -118,6 +118,28 @@ teardown() { box_teardown; }
 	done
 }
 
+@test "what is installed names where it lies, has a page for each command, and goes again" {
+	[ -d "$TOP/build/man" ] || skip "the pages are not built here"
+	make -s -C "$TOP" -o all install DESTDIR="$PWD/dest" prefix=/somewhere
+	! grep -r /usr/local dest/somewhere/share || false
+	grep -q 'path: /somewhere/lib/cuward,' dest/somewhere/share/cuward/kubernetes-pod.yml
+	for command in $("$cuward" --help | sed -n 's/^  \([a-z]\+\) .*/\1/p'); do
+		grep -Eq "^(cuward-[a-z]+, )*cuward-$command(,| )" "dest/somewhere/share/man/man1/cuward-$command.1"
+	done
+	for page in $(sed -n 's/^Documentation=man:\(.*\)(1)$/\1/p' dest/somewhere/share/cuward/*.service); do
+		[ -e "dest/somewhere/share/man/man1/$page.1" ]
+	done
+	make -s -C "$TOP" uninstall DESTDIR="$PWD/dest" prefix=/somewhere
+	[ -z "$(find dest ! -type d)" ]
+}
+
+@test "the units see where users keep their state" {
+	for unit in clean export; do
+		! grep -Eq '^(ProtectHome|InaccessiblePaths|TemporaryFileSystem)=.*(yes|true|tmpfs|/run)' \
+			"$share/cuward-$unit.service" || false
+	done
+}
+
 @test "the variables of the recipes mean what they say" {
 	python3 - "$share" >environments <<-'X'
 		import sys, yaml

@@ -87,7 +87,7 @@ def _limit(item, name):
     try:
         return parse_size(mark.args[0]), int(mark.kwargs.get("warmups", 0))
     except ValueError as error:
-        pytest.fail(f"{name}: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"{name}: {error}", pytrace=False) from None
 
 
 @pytest.hookimpl(hookwrapper=True)
