@@ -160,9 +160,10 @@ CUresult grant_would_fit(int device, uint64_t bytes)
 {
 	CUresult result;
 
+	if (device < 0) /* nor is there anything to look at before cuInit */
+		return CUDA_SUCCESS;
 	bounds_look();
-	if (device < 0 || (guest.devices[device].limit == BYTES_NONE &&
-		!guest.devices[device].grouped && !guest.refused))
+	if (guest.devices[device].limit == BYTES_NONE && !guest.devices[device].grouped && !guest.refused)
 		return CUDA_SUCCESS;
 	result = grant_reserve(device, bytes);
 	if (result == CUDA_SUCCESS)

@@ -191,3 +191,20 @@ value() { jq -c ".processes[0] | $1" "$2"; }
 	ask '[.calls.cuLaunchKernel, .calls.cuLaunchKernelEx]' '[{"count":1,"errors":0},{"count":1,"errors":1}]'
 	ask '.calls.cuModuleLoadData' '{"count":2,"errors":0}'
 }
+
+@test "before cuInit each call answers as it does without us, with and without a limit" {
+	for how in "" pointers; do
+		for profile in . 12.2 11.0; do
+			# shellcheck disable=SC2086
+			LD_LIBRARY_PATH=$B/sim/$profile "$apps/sim_before_init" "$TOP/tests/sim/driver_facts.tsv" $how >bare
+			[ "$(wc -l <bare)" -gt 370 ]
+			for limit in none 1G; do
+				# shellcheck disable=SC2086
+				CUWARD_MEMORY=$limit LD_LIBRARY_PATH=$B/sim/$profile guest 0 \
+					"$apps/sim_before_init" "$TOP/tests/sim/driver_facts.tsv" $how
+				diff bare - <<<"$output"
+			done
+		done
+	done
+	[ ! -e r.json ]
+}
