@@ -161,7 +161,7 @@ static bool parse_number(struct parser *p, struct span amount, struct number *nu
 	number->decimals = (struct span){ rest->at, 0 };
 	if (number->whole.length == 0)
 		return refuse(p, amount, amount.length && amount.at[0] == '-' ?
-			"a limit is not negative" : "it begins with a digit, as in 4G or 50%");
+			"a limit is not negative" : "it does not begin with a digit, as 4G and 50% do");
 	if (rest->length > 0 && rest->at[0] == '.') {
 		skip(rest, 1);
 		number->decimals = cut_digits(rest);

@@ -50,7 +50,10 @@ static void add_device(struct advice *advice, const struct history_device *devic
 	if (device->limit_bytes < advice->limit_bytes) {
 		advice->limit_bytes = device->limit_bytes;
 		advice->limit_source = device->limit_source;
+		advice->limit_peak_bytes = 0;
 	}
+	if (device->limit_bytes == advice->limit_bytes && device->peak_bytes > advice->limit_peak_bytes)
+		advice->limit_peak_bytes = device->peak_bytes;
 	if (device->overhead_peak_bytes != HISTORY_UNKNOWN && (advice->overhead_bytes == HISTORY_UNKNOWN ||
 		device->overhead_peak_bytes > advice->overhead_bytes))
 		advice->overhead_bytes = device->overhead_peak_bytes;

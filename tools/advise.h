@@ -15,6 +15,7 @@ struct advice {
 	uint64_t total_bytes;    /* of the smallest GPU that was used */
 	uint64_t limit_bytes;    /* the lowest that any of them ran under; BYTES_NONE */
 	const char *limit_source;
+	uint64_t limit_peak_bytes; /* of those under that limit */
 	uint64_t denied;
 	uint64_t wanted_bytes;   /* used and asked for at a refusal, at most */
 	uint64_t untracked_bytes; /* at most, 0 none or unknown */

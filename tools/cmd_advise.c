@@ -50,7 +50,7 @@ static void print_limit(const struct advice *a)
 		return;
 	printf("           it ran under %s (", format_bytes(a->limit_bytes));
 	put_safe(stdout, a->limit_source, 40);
-	printf("), and used %s of it\n", format_percent(a->peak_bytes, a->limit_bytes));
+	printf("), and used %s of it\n", format_percent(a->limit_peak_bytes, a->limit_bytes));
 }
 
 static void print_fit(const struct advice *a)

@@ -49,7 +49,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case 'e':
 		order->every_given = true;
 		if (!policy_duration(argument, &order->every_ns) || order->every_ns < 1000000000)
-			argp_error(state, "'%s' is no time from 1s on, as in 90s, 10m, 2h", argument);
+			argp_error(state, "--every: '%s' is no time from 1s on, as in 90s, 10m, 2h", argument);
 		return 0;
 	case ARGP_KEY_ARG: argp_usage(state); return 0;
 	case ARGP_KEY_END:

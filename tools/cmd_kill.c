@@ -35,7 +35,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case 'y': order->yes = true; return 0;
 	case 'g':
 		if (!policy_duration(argument, &order->grace_ns))
-			argp_error(state, "'%s' is no time, as in 90s, 10m, 2h", argument);
+			argp_error(state, "--grace: '%s' is no time, as in 90s, 10m, 2h", argument);
 		return 0;
 	case ARGP_KEY_ARG:
 		pid = strtoul(argument, &end, 10);
@@ -63,12 +63,14 @@ static int fail(int status, const char *why)
 
 static void show(const struct box *box, const struct box_process *process)
 {
+	const char *active = ps_activity(box, process);
+
 	fprintf(stderr, "process %s, ", ps_pid(process));
 	put_safe(stderr, process->who->command, 60);
 	fprintf(stderr, " of ");
 	put_safe(stderr, process->user, 40);
-	fprintf(stderr, ", started %s ago, active: %s\n",
-		format_ns(box->now_ns - process->who->start_realtime_ns), ps_activity(box, process));
+	fprintf(stderr, ", started %s ago, ", format_ns(box->now_ns - process->who->start_realtime_ns));
+	fprintf(stderr, active[0] >= '0' && active[0] <= '9' ? "last active %s ago\n" : "active: %s\n", active);
 	for (size_t i = 0; i < process->hold_count; i++)
 		if (process->holds[i].used_bytes)
 			fprintf(stderr, "  holds %s on %s\n", format_bytes(process->holds[i].used_bytes),
@@ -129,7 +131,7 @@ static int kill_it(const struct order *order)
 	int status;
 
 	if (fd < 0)
-		return fail(EXIT_FOUND, strerror(errno));
+		return fail(EXIT_FOUND, errno == ESRCH ? "there is no process with this pid" : strerror(errno));
 	/* Only now: it is the process behind the descriptor, or has ended. */
 	box_open(&box, false);
 	process = box_find(&box, order->pid);

@@ -17,6 +17,7 @@
 #include "limit_show.h"
 #include "live_limit.h"
 #include "need.h"
+#include "ps.h"
 
 enum { WORDS = 3 };
 
@@ -47,10 +48,18 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 
 static int fail(int status, const char *what, const char *why)
 {
-	fputs("cuward: ", stderr);
+	fputs("cuward: limit: ", stderr);
 	put_safe(stderr, what, 0);
 	fprintf(stderr, ": %s\n", why);
 	return status;
+}
+
+static int fail_of(int status, const struct box_process *process, const char *why)
+{
+	char what[300];
+
+	snprintf(what, sizeof(what), "process %s, %s", ps_pid(process), process->who->command);
+	return fail(status, what, why);
 }
 
 static bool is_number(const char *text)
@@ -180,14 +189,14 @@ static int change_one(const struct targets *targets, const struct box_process *p
 	int error;
 
 	if (!process->file->own && geteuid() != 0)
-		return fail(EXIT_NO_PERMISSION, process->who->command, "it belongs to another user");
+		return fail_of(EXIT_NO_PERMISSION, process, "it belongs to another user");
 	if (limit && !live_resolve(&change, process, limit, why, sizeof(why)))
-		return fail(EXIT_FOUND, process->who->command, why);
+		return fail_of(EXIT_FOUND, process, why);
 	error = live_write(process, targets->scope, &change);
 	if (!error || (error == -ESRCH && targets->scope != LIVE_PROCESS))
 		return EXIT_FINE;
-	return fail(error == -EACCES || error == -EPERM ? EXIT_NO_PERMISSION : EXIT_FOUND,
-		process->who->command, strerror(-error));
+	return fail_of(error == -EACCES || error == -EPERM ? EXIT_NO_PERMISSION : EXIT_FOUND, process,
+		strerror(-error));
 }
 
 static int change(const struct order *order, const struct box *box, const struct limit *limit)
@@ -252,7 +261,7 @@ static int add_to_sums(struct sum *sums, const struct box_process *process, cons
 	char why[300];
 
 	if (!live_resolve(&change, process, limit, why, sizeof(why)))
-		return fail(EXIT_FOUND, process->who->command, why);
+		return fail_of(EXIT_FOUND, process, why);
 	for (size_t i = 0; i < process->hold_count; i++) {
 		const struct box_hold *hold = &process->holds[i];
 		struct sum *sum = &sums[hold->gpu];

@@ -262,8 +262,8 @@ static void print_csv(const struct line *line)
 
 		printf("%s,%s,%u,", place->admitted ? "" : format_count(i + 1), state_of(place), place->uid);
 		csv_text(user);
-		printf(",%u,%d,%" PRIu64 ",%" PRIu64 ",", place->pid, place->priority,
-			since(line->now_ns, place->since_ns), most_asked(place));
+		printf(",%u,%d,%s,%" PRIu64 ",", place->pid, place->priority, place->admitted ? "" :
+			format_count(since(line->now_ns, place->since_ns)), most_asked(place));
 		for (unsigned j = 0; j < place->count; j++) {
 			queue_uuid_text(uuid, place->asks[j].uuid);
 			printf("%s%s", j ? " " : "", uuid);

@@ -53,7 +53,7 @@ static uint64_t duration(const struct argp_state *state, const char *text)
 	if (*text >= '0' && *text <= '9' && strcmp(end, "d") == 0 && days > 0 && days < 36500)
 		return (uint64_t)(days * (double)DAY_NS);
 	if (!policy_duration(text, &ns) || ns == 0)
-		argp_error(state, "'%s' is no time, as in 90s, 10m, 2h, 7d", text);
+		argp_error(state, "--since: '%s' is no time, as in 90s, 10m, 2h, 7d", text);
 	return ns;
 }
 

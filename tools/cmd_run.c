@@ -146,9 +146,10 @@ static void parse_watch(struct argp_state *state, struct run *run, int key, cons
 	if (key == OPTION_ON_STALL || key == OPTION_ON_IDLE) {
 		order->terminate = strcmp(text, "term") == 0;
 		if (!order->terminate && strcmp(text, "warn") != 0)
-			argp_error(state, "'%s' is neither warn nor term", text);
+			argp_error(state, "--on-%s: '%s' is neither warn nor term", stall ? "stall" : "idle", text);
 	} else if (!policy_duration(text, &order->ns) || order->ns < 100000000) {
-		argp_error(state, "'%s' is no time from 0.1s on, as in 90s, 10m, 2h", text);
+		argp_error(state, "--%s: '%s' is no time from 0.1s on, as in 90s, 10m, 2h",
+			stall ? "stall" : "idle", text);
 	}
 }
 

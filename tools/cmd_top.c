@@ -43,11 +43,11 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 		frames = strtoul(argument, &end, 10);
 		order->frames = (unsigned)frames;
 		if (argument[0] < '1' || argument[0] > '9' || *end || frames > UINT32_MAX)
-			argp_error(state, "'%s' is no number of tables", argument);
+			argp_error(state, "--iterations: '%s' is no number of tables", argument);
 		return 0;
 	case 'd':
 		if (!policy_duration(argument, &order->every_ns) || order->every_ns < 100000000)
-			argp_error(state, "'%s' is no time from 0.1s on, as in 90s, 10m, 2h", argument);
+			argp_error(state, "--delay: '%s' is no time from 0.1s on, as in 90s, 10m, 2h", argument);
 		return 0;
 	case 's':
 		if (!argument[0] || !strchr("maup", argument[0]))

@@ -26,12 +26,12 @@ struct order {
 	bool json;
 };
 
-static uint64_t duration(const struct argp_state *state, const char *text)
+static uint64_t duration(const struct argp_state *state, const char *option, const char *text)
 {
 	uint64_t ns = 0;
 
 	if (!policy_duration(text, &ns) || ns == 0)
-		argp_error(state, "'%s' is no time, as in 90s, 10m, 2h", text);
+		argp_error(state, "--%s: '%s' is no time, as in 90s, 10m, 2h", option, text);
 	return ns;
 }
 
@@ -41,9 +41,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case 'j': order->json = true; return 0;
-	case 'f': order->look_ns = duration(state, argument); return 0;
-	case 'i': order->idle_ns = duration(state, argument); return 0;
-	case 's': order->stuck_ns = duration(state, argument); return 0;
+	case 'f': order->look_ns = duration(state, "for", argument); return 0;
+	case 'i': order->idle_ns = duration(state, "idle", argument); return 0;
+	case 's': order->stuck_ns = duration(state, "stuck", argument); return 0;
 	case ARGP_KEY_ARG:
 		if (order->what)
 			argp_usage(state);

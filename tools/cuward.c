@@ -39,7 +39,7 @@ static const struct command *find_command(const char *name)
 static const struct command *suggest_command(const char *name)
 {
 	const struct command *best = NULL;
-	size_t nearest = 3;
+	size_t nearest = strlen(name) > 4 ? 3 : 2;
 
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
 		size_t distance = near_distance(name, commands[i].name);

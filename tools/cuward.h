@@ -15,8 +15,8 @@
 	X(doctor, "what is enforced on this machine, and what is not") \
 	X(env, "variables that put programs under cuward: shells, Docker, Slurm") \
 	X(events, "") \
-	X(export, "Prometheus metrics: once, into a file, or over HTTP") \
 	X(explain, "one page on any code or message of cuward") \
+	X(export, "Prometheus metrics: once, into a file, or over HTTP") \
 	X(fit, "which GPU has room for so much") \
 	X(kill, "end a process that holds GPU memory, with care") \
 	X(leaks, "leaks of a report in another form, or against an earlier one") \
@@ -25,11 +25,11 @@
 	X(pause, "stop a process or a job that uses the GPU, until it is resumed") \
 	X(preflight, "") \
 	X(ps, "who holds GPU memory here, against which limit, and who is idle") \
-	X(report, "who used how much: the history of processes that have ended") \
-	X(resume, "let a stopped process or job go on") \
 	X(queue, "who waits for GPU memory, and for whom some is kept") \
 	X(release, "end what reserve keeps") \
+	X(report, "who used how much: the history of processes that have ended") \
 	X(reserve, "keep GPU memory for somebody, for a while") \
+	X(resume, "let a stopped process or job go on") \
 	X(run, "run a command under limits, leak check and trace") \
 	X(stats, "tables of a trace: processes, kernels, calls, copies, memory") \
 	X(timeline, "what the processes of a trace did on the GPUs, over time") \

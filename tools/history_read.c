@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 #include <uthash.h>
 
 #include "history.h"
@@ -201,12 +202,11 @@ static void refuse(struct history *history, const char *path, const char *why)
 
 static void read_report(struct history *history, const char *path)
 {
-	json_error_t error;
-	json_t *report = json_load_file(path, 0, &error), *process;
+	json_t *report = json_load_file(path, 0, NULL), *process;
 	size_t i;
 
 	if (!report)
-		refuse(history, path, error.text);
+		refuse(history, path, access(path, R_OK) != 0 ? strerror(errno) : "this is no JSON");
 	else if (number(report, "schema", 0) != 1 || !json_is_array(json_object_get(report, "processes")))
 		refuse(history, path, "no report of cuward, or of another version");
 	else

@@ -61,7 +61,9 @@ static bool find_near(const char *word, char best[64])
 {
 	char text[4096];
 	FILE *help = open_help();
-	size_t nearest = 4;
+	/* Of short words most letters must be right; the dashes are none. */
+	const size_t too_far = smaller(4, strlen(word) / 2);
+	size_t nearest = too_far;
 	bool unknown = help != NULL;
 
 	while (unknown && fgets(text, sizeof(text), help)) {
@@ -80,7 +82,7 @@ static bool find_near(const char *word, char best[64])
 	}
 	if (help)
 		pclose(help);
-	return unknown && nearest < 4;
+	return unknown && nearest < too_far;
 }
 
 /* What stands behind the command that `run` starts is that one's. */

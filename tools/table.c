@@ -36,34 +36,37 @@ static unsigned column_width(const struct table *table, unsigned column)
 	return width;
 }
 
-static void print_cell(FILE *out, const char *text, unsigned width, bool left, bool last)
+/* Blanks wait for the next text: none stands at the end of a line. */
+static void print_cell(FILE *out, const char *text, unsigned width, bool left, unsigned *blanks)
 {
-	unsigned blanks = width - text_columns(text);
+	unsigned beside = width - text_columns(text);
 
-	fprintf(out, "%*s%s", left ? 0 : (int)blanks, "", text);
-	if (last)
-		fputc('\n', out);
-	else
-		fprintf(out, "%*s  ", left ? (int)blanks : 0, "");
+	if (text[0]) {
+		fprintf(out, "%*s%s", (int)(*blanks + (left ? 0 : beside)), "", text);
+		*blanks = left ? beside : 0;
+	} else {
+		*blanks += beside;
+	}
+	*blanks += 2;
 }
 
 void table_print(struct table *table, FILE *out, unsigned indent)
 {
-	unsigned widths[TABLE_COLUMNS];
+	unsigned widths[TABLE_COLUMNS], blanks = indent;
 
 	for (unsigned i = 0; i < table->columns; i++)
 		widths[i] = column_width(table, i);
-	fprintf(out, "%*s", (int)indent, "");
 	for (unsigned i = 0; i < table->columns; i++)
-		print_cell(out, table->column[i].heading, widths[i], table->column[i].left,
-			i + 1 == table->columns);
+		print_cell(out, table->column[i].heading, widths[i], table->column[i].left, &blanks);
+	fputc('\n', out);
 	for (size_t i = 0; i < table->count; i++) {
 		unsigned column = (unsigned)(i % table->columns);
 
 		if (column == 0)
-			fprintf(out, "%*s", (int)indent, "");
-		print_cell(out, table->cells[i], widths[column], table->column[column].left,
-			column + 1 == table->columns);
+			blanks = indent;
+		print_cell(out, table->cells[i], widths[column], table->column[column].left, &blanks);
+		if (column + 1 == table->columns)
+			fputc('\n', out);
 		free(table->cells[i]);
 	}
 	free(table->cells);

@@ -284,7 +284,7 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 		status=0
 		as 4102 cuward limit set $pid 1G 2>why || status=$?
 		[ $status = 4 ]
-		grep -qx 'cuward: play: it belongs to another user' why
+		grep -Eqx 'cuward: limit: process [0-9]+, play: it belongs to another user' why
 	X
 }
 

@@ -186,7 +186,7 @@ layers() {
 	[[ "$output" == *8X* ]]
 	# No number is taken for another one.
 	run "$cuward" limit check $((pid + (1 << 32))) 4M
-	[ "$output" = "cuward: $((pid + (1 << 32))): no process with this pid uses CUDA under cuward" ]
+	[ "$output" = "cuward: limit: $((pid + (1 << 32))): no process with this pid uses CUDA under cuward" ]
 }
 
 @test "check: a job and a user hold what all their processes do" {

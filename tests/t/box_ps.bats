@@ -53,7 +53,9 @@ poke() {
 	told '.users | map([.user, .used_bytes, .processes])' "[[\"$(id -un)\",$((128 * MiB)),2]]"
 	[[ "$("$cuward" ps --by user --csv)" == *$'\n'$(id -u)',"'$(id -un)'",2,'$((128 * MiB)),* ]]
 	[[ "$("$cuward" ps --by gpu --csv)" == *',"Simulated GPU",2,'$((128 * MiB)),*,$((16 << 30))* ]]
-	"$cuward" ps --by gpu | grep -q ' 128 MiB '
+	"$cuward" ps --by gpu >table
+	grep -q ' 128 MiB ' table
+	! grep -q ' $' table # nor blanks at an end
 	"$cuward" ps --by user | grep -q ' 128 MiB '
 }
 

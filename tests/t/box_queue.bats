@@ -117,6 +117,7 @@ ends() {
 	[ "$(sed -n '1p' csv)" = "position,state,uid,user,pid,priority,waited_ns,asked_bytes,gpus,any,job,command" ]
 	[ "$(wc -l <csv)" -eq 3 ]
 	grep -q "^1,waiting,$(id -u),.*,$((12 * GiB)),$first,0,[a-z0-9]*,\"sh -c echo other >>order\"$" csv
+	grep -q "^,admitted,$(id -u),\"[^,]*,[0-9]*,0,,$((10 * GiB)),$first," csv # it does not wait
 	touch end
 	ends $pid 0
 }

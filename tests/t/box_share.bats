@@ -135,8 +135,7 @@ teardown() { box_teardown; }
 
 @test "the units see where users keep their state" {
 	for unit in clean export; do
-		! grep -Eq '^(ProtectHome|InaccessiblePaths|TemporaryFileSystem)=.*(yes|true|tmpfs|/run)' \
-			"$share/cuward-$unit.service" || false
+		! grep -Eq '^(ProtectHome|InaccessiblePaths|TemporaryFileSystem)=.*(yes|true|tmpfs|/run)' "$share/cuward-$unit.service" || false
 	done
 }
 

@@ -42,6 +42,7 @@ options_of() { "$cuward" "$1" --help | sed -En 's/^ +(-[a-zA-Z0-9?], )?(--[a-z-]
 	near --perfetto 2 timeline --perfeto x
 	near '' 2 ps --frobnicate
 	near '' 2 ps --json extra
+	near '' 125 run --nope true
 	# What belongs to the command is none of ours.
 	near '' 125 run -m bad prog --memroy
 	near '' 125 run -m bad -- --memroy

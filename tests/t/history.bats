@@ -141,6 +141,12 @@ report_of() { jq -s '{ schema: 1, run: {}, processes: . }' >"$1"; }
 	done
 	run "$cuward" advise
 	[ "$status" -eq 2 ]
+	echo text >text
+	run "$cuward" advise text nothing
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "cuward: advise: nothing: No such file or directory" ]
+	run "$cuward" advise text
+	[ "${lines[0]}" = "cuward: advise: text: this is no JSON" ]
 }
 
 @test "advise: a limit, how many fit, and what is not known" {
@@ -165,6 +171,14 @@ report_of() { jq -s '{ schema: 1, run: {}, processes: . }' >"$1"; }
 	grep -Fxq '           it ran under 8.00 GiB (CUWARD_MEMORY), and used 62.5 % of it' out
 	grep -Fxq '  fit      2 such processes at once on a GPU of 16.0 GiB, each with 300 MiB for contexts and modules' out
 	[ "$(grep -c '^  unknown  what contexts and modules take was not measured' out)" -eq 1 ]
+	# A peak above another run's limit is no part of that.
+	{
+		entry ann train 2025-01-31T10:00:00.000Z 2025-01-31T11:00:00.000Z $((2 * GiB)) "{\"device\": {$limit}}"
+		entry ann train 2025-01-31T12:00:00.000Z 2025-01-31T13:00:00.000Z $((10 * GiB))
+	} | report_of mixed.json
+	"$cuward" advise mixed.json >out
+	grep -Fxq '  limit    -m 11G: a tenth more than its peak' out
+	grep -Fxq '           it ran under 8.00 GiB (CUWARD_MEMORY), and used 25.0 % of it' out
 	# Refused: the peak is the limit's, and the need is what it asked for, at least.
 	entry ann train 2025-01-31T10:00:00.000Z 2025-01-31T11:00:00.000Z $((7 * GiB)) \
 		"{\"status\": 1, \"ended\": \"signal\", \"device\": {$limit, \"denied\": 3}, \"denials\": [{\"device\": 0, \"bytes\": $((4 * GiB)), \"used_bytes\": $((6 * GiB))}, {\"device\": 9, \"bytes\": 5, \"used_bytes\": 5}]}" | report_of d.json

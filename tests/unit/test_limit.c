@@ -188,7 +188,7 @@ static void test_reasons(void **state)
 	assert_reason("5=1G", "GPU 5 is not visible");
 	assert_reason("GPU-8932=1G", "GPU-8932 is the beginning of more than one UUID");
 	assert_reason("2=1%", "GPU 2 would have a limit of 0 bytes");
-	assert_reason("\x1b[31m4G", "'\\x1b[31m4G': it begins with a digit, as in 4G or 50%");
+	assert_reason("\x1b[31m4G", "'\\x1b[31m4G': it does not begin with a digit, as 4G and 50% do");
 }
 
 /* A sentence never runs over its room, and a long value is cut. */
@@ -201,7 +201,7 @@ static void test_short_room(void **state)
 	memset(value, 'x', sizeof(value) - 1);
 	value[sizeof(value) - 1] = 0;
 	assert_false(limit_parse(&limit, value, why, sizeof(why)));
-	assert_non_null(strstr(why, "xxx...': it begins"));
+	assert_non_null(strstr(why, "xxx...': it does not begin"));
 	assert_false(limit_parse(&limit, value, exact, 8));
 	assert_string_equal(exact, "'xxxxxx");
 	assert_false(limit_parse(&limit, value, NULL, 0));
