@@ -12,6 +12,7 @@
 #include "lookup.h"
 #include "share.h"
 #include "uncancelled.h"
+#include "versions.h"
 
 /* A GPU without memory of its own takes the machine's: whoever reads its total is told. */
 static void tell_integrated(struct ledger_device *device, CUdevice handle)
@@ -175,6 +176,7 @@ bool guest_attach(void)
 	int count;
 
 	if (!__atomic_load_n(&guest.attached, __ATOMIC_ACQUIRE) && guest.header) {
+		versions_bind_absent();
 		count = count_devices();
 		if (count >= 0)
 			attach(count);

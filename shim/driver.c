@@ -102,6 +102,18 @@ static void remember_pointer(int call)
 	__atomic_store_n(&state.by_pointer[i], call + 1, __ATOMIC_RELEASE);
 }
 
+void driver_bind(int call, const void *pointer)
+{
+	if (call < 0)
+		return;
+	lock_take(&state.lock);
+	if (!driver_has(call)) {
+		__atomic_store_n(slot_of(call), (void *)pointer, __ATOMIC_RELEASE);
+		remember_pointer(call);
+	}
+	lock_give_back(&state.lock);
+}
+
 bool driver_is_library(const struct link_map *map)
 {
 	const char *base = strrchr(map->l_name, '/');

@@ -45,7 +45,10 @@ void *driver_entry(int call);
 /* The driver's function behind a pointer it handed out: a call, or -1. */
 int driver_call_at(const void *pointer);
 
-/* Does the loaded driver export it? */
+/* The driver does not export this call, but hands out a pointer to it. */
+void driver_bind(int call, const void *pointer);
+
+/* Does the loaded driver export it, or was it bound otherwise? */
 bool driver_has(int call);
 
 /* Does the driver in use export this name, which may be one that no header of ours knows? */

@@ -9,4 +9,7 @@
 /* The call behind a pointer that the driver handed out for this name with these flags, or -1. */
 int versions_call(const char *name, uint64_t flags, const void *pointer);
 
+/* Of a driver that does not export what we need of it ourselves, whatever it hands out. */
+void versions_bind_absent(void);
+
 #endif

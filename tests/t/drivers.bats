@@ -18,6 +18,11 @@ setup_file() {
 		gcc -O1 -w -shared -fPIC -D_GNU_SOURCE -DGLIBC_DLSYM="\"$version\"" -o "$built/${variant%%:*}/libcuda.so.1" \
 			"$TOP/tests/apps/plugins/other.c" $([ ${variant#*:} = - ] || echo $soname ${variant#*:}) -ldl
 	done
+	# Nothing but the look-up is exported.
+	echo '{ global: cuGetProcAddress; cuGetProcAddress_v2; local: *; };' >"$built/look-up"
+	mkdir "$built/hidden"
+	gcc -O1 -w -shared -fPIC -D_GNU_SOURCE -DINNER -DGLIBC_DLSYM="\"$version\"" -Wl,-soname,libcuda.so.1 \
+		-Wl,--version-script,"$built/look-up" -o "$built/hidden/libcuda.so.1" "$TOP/tests/apps/plugins/other.c" -ldl
 	for variant in small uncounted; do
 		mkdir "$built/$variant"
 		gcc -O1 -w -shared -fPIC -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -D${variant^^} \
@@ -125,4 +130,15 @@ counted() {
 	ask '.devices | map([.index, .total_bytes])' "[[0,$((16 * GiB))]]"
 	used $((8 * MiB)) $((8 * MiB))
 	denied 4 $((12 * MiB))
+}
+
+@test "it exports the look-up and nothing else" {
+	export LD_LIBRARY_PATH=$built/hidden
+	for how in gpa1 gpa2 deepgpa; do
+		route $how "$built/program"
+	done
+	counted
+	CUWARD_MEMORY=1G ROUTE=gpa2 guest 3 "$built/program"
+	[ "$output" = "gpa2: cuMemAlloc_v2 failed" ]
+	ask '.devices[0] | [.denied, .limits[0].bytes]' "[1,$GiB]"
 }
