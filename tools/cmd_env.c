@@ -20,12 +20,16 @@ enum form { TABLE, SHELL = 256, DOCKER, SLURM };
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
+	enum form *form = state->input;
+
 	(void)argument;
 	switch (key) {
 	case SHELL:
 	case DOCKER:
 	case SLURM:
-		*(enum form *)state->input = (enum form)key;
+		if (*form != TABLE && *form != (enum form)key)
+			argp_error(state, "--sh, --docker and --slurm exclude each other");
+		*form = (enum form)key;
 		return 0;
 	case ARGP_KEY_ARG: argp_usage(state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -157,7 +161,8 @@ int cmd_env(int argc, char **argv)
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
 		.doc = "The variables that put a program under cuward, with what is set here.\v"
-			"Without an option: every variable, its value here and what it means." };
+			"Without an option: every variable, its value here and what it means.\n"
+			"Exit status: 0, 2 usage, 3 libcuward.so is not found." };
 	enum form form = TABLE;
 	char folder[PATH_MAX];
 

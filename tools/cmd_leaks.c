@@ -31,7 +31,7 @@ static const struct argp_option options[] = {
 	{ "baseline", OPTION_BASELINE, "FILE", 0,
 	  "an earlier report, or output of --json: only what is new or has grown counts", 0 },
 	{ "suppressions", OPTION_SUPPRESSIONS, "FILE", 0,
-	  "leaks that do not count, in LeakSanitizer's syntax", 0 },
+	  "which leaks do not count, in LeakSanitizer's syntax", 0 },
 	{ "junit", OPTION_JUNIT, "FILE", 0, "also write JUnit XML (- is standard output)", 0 },
 	{ "sarif", OPTION_SARIF, "FILE", 0, "also write SARIF 2.1.0", 0 },
 	{ "github", OPTION_GITHUB, 0, 0, "print annotations for GitHub Actions", 0 },
@@ -149,8 +149,9 @@ int cmd_leaks(int argc, char **argv)
 	static const struct argp parser = { .options = options, .parser = parse_option,
 		.args_doc = "REPORT|TRACE...",
 		.doc = "The leaks of reports of `cuward run`, in another form, or against an earlier "
-			"report.\vExit status: 0 no leak counts, 1 at least one does, 2 a mistake on the "
-			"command line or a file that cannot be read." };
+			"report.\vExit status: 0 no leak counts, 1 at least one does or the input is damaged, 2 a "
+			"mistake on the command line or a file that cannot be read, 3 the output cannot be "
+			"written." };
 	struct order order = { 0 };
 	struct leaks leaks = { 0 };
 	int status;

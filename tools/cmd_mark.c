@@ -123,7 +123,9 @@ int cmd_mark(int argc, char **argv)
 {
 	static const struct argp parser = { .parser = parse_option, .args_doc = "PID NAME",
 		.doc = "Name this moment in a process that runs with --leak marks.\v"
-			"What is live at its last mark beyond what was live at the first is a leak." };
+			"What is live at its last mark beyond what was live at the first is a leak.\n"
+			"Exit status: 0, 1 there is no such process, or it has no use for marks, 2 usage, 4 no "
+			"permission." };
 	const struct ledger_file *process;
 	struct ledger_list list = { 0 };
 	struct order order = { 0 };

@@ -354,6 +354,15 @@ static void end_tracing(struct run *run, struct ledger_list *list)
 		run_record_end(run, list);
 }
 
+/* The command succeeded, says the summary; who asked in the environment alone may wonder. */
+static void say_failed(const struct run *run, const struct run_sums *sums, int status)
+{
+	const char *word;
+
+	if (!run->quiet && failed_on(run, sums, &word))
+		fprintf(stderr, "cuward: exit status %d, as --fail-on %s has it\n", status, word);
+}
+
 int run_report(struct run *run)
 {
 	struct ledger_list list = { 0 };
@@ -374,6 +383,8 @@ int run_report(struct run *run)
 	run_history(run, &list);
 	written = write_documents(run, &list, &sums);
 	status = exit_status(run, &sums);
+	if (written)
+		say_failed(run, &sums, status);
 	ledger_list_close(&list);
 	symbols_close();
 	return written || run->status != 0 ? status : EXIT_CUWARD;

@@ -243,6 +243,9 @@ killed_holder() {
 	run "$cuward" env --docker
 	[[ "$output" == "-v '$shim':/usr/lib/libcuward.so:ro -e LD_PRELOAD=/usr/lib/libcuward.so"*" -e CUWARD_MEMORY='8M'"* ]]
 	[ "${#lines[@]}" -eq 1 ]
+	run "$cuward" env --docker --sh
+	[ "$status" -eq 2 ]
+	run "$cuward" env --docker
 	# The folder of state is made before docker makes one that is root's; one that is no good is told.
 	[[ "$output" == *" -v '$CUWARD_DIR':'$CUWARD_DIR'"* ]]
 	[ "$(stat -c %a:%u "$CUWARD_DIR")" = 700:$(id -u) ]

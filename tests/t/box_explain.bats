@@ -29,7 +29,7 @@ words() {
 		"$cuward" explain "$code" >page
 		[ "$(head -1 page | cut -d' ' -f1)" = "$code" ]
 		[ "$(wc -w <page)" -gt 5 ]
-		[ "$(wc -L <page)" -le 95 ]
+		[ "$(wc -L <page)" -le 80 ]
 	done <codes
 }
 
@@ -39,10 +39,16 @@ words() {
 	[ "${lines[0]}" = "pool-reserved (finding)" ]
 	[ "$(grep -c ' (finding)$' <<<"$output")" -eq 1 ]
 	run "$cuward" explain 25
-	[ "${lines[1]}" = "  \`cuward run\`: the command succeeded, and a limit refused it memory (--fail-on denied)." ]
+	[ "${lines[1]}" = "  \`cuward run\`: the command succeeded, and a limit refused it memory (--fail-on" ]
+	run "$cuward" explain cuward: exit status 25, as --fail-on denied has it
+	[ "$(grep -c '^[^ ]' <<<"$output")" -eq 1 ]
+	[ "${lines[0]}" = "25 (exit status)" ]
 	run "$cuward" explain $'no\e[2Jcode'
 	[ "$status" -eq 1 ]
 	[ "$output" = "cuward: there is no page on 'no\\x1b[2Jcode'; \`cuward explain\` lists them" ]
 	run "$cuward" explain a b
+	[ "$status" -eq 1 ]
+	[ "$output" = "cuward: there is no page on 'a b'; \`cuward explain\` lists them" ]
+	run "$cuward" explain --what
 	[ "$status" -eq 2 ]
 }

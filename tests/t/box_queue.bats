@@ -125,7 +125,7 @@ ends() {
 @test "on a terminal one line that changes" {
 	full 10G
 	script -qec "'$cuward' run --sim --wait=0.3s -m 12G -- true" terminal >/dev/null </dev/null || true
-	grep -q $'\r\e\[Kcuward: waiting for 12.0 GiB on GPU-51000000: first in the queue, 5.70 GiB free (memory), ' terminal
+	grep -q $'\r\e\[Kcuward: waiting for 12.0 GiB on GPU-51000000: first in the queue, 5.70 GiB free (bound by memory), ' terminal
 	script -qec "stty cols 40; '$cuward' run --sim --wait=0.3s -m 12G -- true" terminal >/dev/null </dev/null || true
 	grep -q $'\r\e\[Kcuward: waiting for 12.0 GiB on GPU-510\r' terminal
 	touch end

@@ -49,9 +49,14 @@ static inline void start(void) { cuInit(0); cuDevicePrimaryCtxRetain(&c, 0); cuC
 	ask_report '.run | [.command_status, .exit_status, .failed_on, .leaked]' '[0,0,null,1]'
 	leaked 23 --fail-on=leak -- "$play" init device 0 alloc 1M
 	ask_report '.run | [.command_status, .exit_status, .failed_on, .leaked]' '[0,23,"leak",1]'
+	[[ $output == *$'\ncuward: exit status 23, as --fail-on leak has it' ]]
+	leaked 23 -q --fail-on=leak -- "$play" init device 0 alloc 1M
+	[ -z "$output" ]
 	leaked 3 --fail-on=leak -- "$play" init device 0 alloc 1M exit 3
 	ask_report '.run | [.command_status, .exit_status, .failed_on, .leaked]' '[3,3,null,1]'
+	[[ $output != *"as --fail-on"* ]]
 	leaked 9 --fail-on=leak --error-exitcode 9 -- "$play" init device 0 alloc 1M
+	[[ $output == *$'\ncuward: exit status 9, as --fail-on leak has it' ]]
 	leaked 0 --fail-on=leak -- "$play" init device 0 alloc 1M freeall
 }
 
