@@ -100,8 +100,13 @@ static bool begin_user(struct reading *reading, const char *name)
 	/* A name that is nobody's here; and ours is another one, if we have one here at all. */
 	reading->id = UINT32_MAX;
 	reading->applies = false;
-	return admin_is_listed(reading->uid) || wrong(reading, "neither uid %u nor user \"%.80s\" is in "
-		"/etc/passwd; write the user's number", reading->uid, name);
+	if (!admin_is_listed(reading->uid))
+		return wrong(reading, "neither uid %u nor user \"%.80s\" is in /etc/passwd; write the user's "
+			"number", reading->uid, name);
+	if (!reading->admin->nobody[0])
+		snprintf(reading->admin->nobody, sizeof(reading->admin->nobody),
+			"%s:%u: no user \"%.80s\" is in /etc/passwd", reading->path, reading->line, name);
+	return true;
 }
 
 static bool is_member(const struct reading *reading, uint32_t gid)

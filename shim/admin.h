@@ -57,6 +57,7 @@ struct admin {
 	unsigned warn[SLOT_DEVICES];    /* per cent of a limit there, 0 nothing is said */
 	uint64_t idle_ns[SLOT_DEVICES]; /* of who holds something there, 0 nothing is said */
 	char warning[256]; /* what was ignored, empty if nothing was */
+	char nobody[256];  /* the first section of a user who is not there; for who checks the files */
 };
 
 /* Limits of this user on these devices. False: `why` names file, line and what is wrong. */

@@ -159,6 +159,9 @@ static void check_policy(struct diagnosis *d)
 	} else if (admin.warning[0]) {
 		doctor_say(d, WARN, "%s: its limits bind nobody", admin.warning);
 		doctor_advise(d, "chown root and chmod go-w, for the folder too");
+	} else if (admin.nobody[0]) {
+		doctor_say(d, WARN, "%s: the section binds nobody", admin.nobody);
+		doctor_advise(d, "write the name as it is there, or the user's number");
 	} else {
 		doctor_say(d, OK, "the policy files in " CUWARD_SYSCONFDIR " can be read; `cuward limit get` "
 			"tells the limits");

@@ -244,8 +244,8 @@ static int check_policy(void)
 
 	if (!admin_read(&admin, NULL, 0, getuid(), why, sizeof(why)))
 		return fail(EXIT_FOUND, "check", why);
-	if (admin.warning[0])
-		return fail(EXIT_FOUND, "check", admin.warning);
+	if (admin.warning[0] || admin.nobody[0])
+		return fail(EXIT_FOUND, "check", admin.warning[0] ? admin.warning : admin.nobody);
 	printf("the policy files in " CUWARD_SYSCONFDIR " can be read\n");
 	return EXIT_FINE;
 }

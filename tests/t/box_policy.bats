@@ -260,6 +260,11 @@ conf=/etc/cuward/cuward.conf
 	printf '[user nobody-of-that-name]\nprocess_max = 8M\n' >etc/cuward.conf
 	bound 0 init device 0 alloc 1G
 	limits '[]'
+	run policed "$cuward" limit check
+	[ "$status" -eq 1 ]
+	[ "$output" = "cuward: limit: check: $conf:1: no user \"nobody-of-that-name\" is in /etc/passwd" ]
+	policed "$cuward" doctor --json >doctor.json || :
+	jq -e '.checks[] | select(.check == "policy") | .verdict == "warn" and (.text | endswith("binds nobody"))' doctor.json
 	public=$(mktemp -d)
 	cp "$shim" "$play" "$B/sim/libcuda.so.1" $public
 	mkdir -m 700 $public/state
