@@ -70,7 +70,8 @@ static void show(const struct box *box, const struct box_process *process)
 	fprintf(stderr, " of ");
 	put_safe(stderr, process->user, 40);
 	fprintf(stderr, ", started %s ago, ", format_ns(box->now_ns - process->who->start_realtime_ns));
-	fprintf(stderr, active[0] >= '0' && active[0] <= '9' ? "last active %s ago\n" : "active: %s\n", active);
+	fprintf(stderr, active[0] >= '0' && active[0] <= '9' ? "last active %s ago\n" : "active: %s\n",
+		active);
 	for (size_t i = 0; i < process->hold_count; i++)
 		if (process->holds[i].used_bytes)
 			fprintf(stderr, "  holds %s on %s\n", format_bytes(process->holds[i].used_bytes),

@@ -238,8 +238,8 @@ static bool take_file(struct leaks *leaks, const char *path, bool must, int *sta
 	size_t i;
 
 	if (!is_report(report)) {
-		snprintf(why, sizeof(why), report ? "this is no report of cuward" : "this is no JSON: %s (line %d)",
-			error.text, error.line);
+		snprintf(why, sizeof(why), report ? "this is no report of cuward" :
+			"this is no JSON: %s (line %d)", error.text, error.line);
 		json_decref(report);
 		return !must || fail(status, access(path, R_OK) == 0 ? EXIT_FOUND : EXIT_USAGE, path,
 			access(path, R_OK) == 0 ? why : strerror(errno));

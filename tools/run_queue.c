@@ -277,8 +277,8 @@ static void say_where(const struct waiting *w, char *text, size_t bytes)
 	if (w->place > 1)
 		snprintf(text, bytes, "place %zu in the queue", w->place);
 	else if (w->ticket.count == 1 && room)
-		snprintf(text, bytes, "first in the queue, %s free (bound by %s)", format_bytes(room->room_bytes),
-			room->bound);
+		snprintf(text, bytes, "first in the queue, %s free (bound by %s)",
+			format_bytes(room->room_bytes), room->bound);
 	else
 		snprintf(text, bytes, "first in the queue");
 }

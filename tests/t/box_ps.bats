@@ -55,7 +55,7 @@ poke() {
 	[[ "$("$cuward" ps --by gpu --csv)" == *',"Simulated GPU",2,'$((128 * MiB)),*,$((16 << 30))* ]]
 	"$cuward" ps --by gpu >table
 	grep -q ' 128 MiB ' table
-	! grep -q ' $' table # nor blanks at an end
+	! grep -q ' $' table || false
 	"$cuward" ps --by user | grep -q ' 128 MiB '
 }
 
