@@ -29,6 +29,7 @@ struct order {
 	char filter[64]; /* only rows that contain it, empty all */
 	bool typing;     /* it is being typed */
 	struct ps_choice choice;
+	unsigned rows, columns; /* of the terminal; 0 without one */
 };
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -149,6 +150,53 @@ static void filter(const struct order *order, struct box *box)
 
 /* ---- one frame ---- */
 
+static char *processes(const struct box *box, const struct ps_choice *choice)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = need(open_memstream(&text, &bytes));
+
+	ps_table(out, box, BY_PROCESS, choice);
+	fclose(out);
+	return need(text);
+}
+
+static void leave_out(struct ps_choice *choice, const char *name)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < choice->count; i++)
+		if (strcmp(choice->columns[i]->name, name) != 0)
+			choice->columns[kept++] = choice->columns[i];
+	choice->count = kept;
+}
+
+/* Is the last heading still in the window? The command under it may be cut. */
+static bool is_too_wide(const struct order *order, const char *table)
+{
+	char *heading = need(strndup(table, strcspn(table, "\n")));
+	bool wide = order->columns && text_columns(heading) > order->columns;
+
+	free(heading);
+	return wide;
+}
+
+/* In a narrow window columns go that say least of who is in the way, so that the command stays. */
+static void put_processes(FILE *out, const struct order *order, const struct box *box)
+{
+	static const char *const dispensable[4] = { "overhead", "since", "trend", "limit" };
+	struct ps_choice choice = order->choice;
+	char *table = processes(box, &choice);
+
+	for (unsigned i = 0; i < 4 && is_too_wide(order, table); i++) {
+		free(table);
+		leave_out(&choice, dispensable[i]);
+		table = processes(box, &choice);
+	}
+	fputs(table, out);
+	free(table);
+}
+
 static char *draw(const struct order *order)
 {
 	char *text = NULL;
@@ -170,7 +218,7 @@ static char *draw(const struct order *order)
 	other_count = box.other_count;
 	if (order->filter[0])
 		filter(order, &box);
-	ps_table(out, &box, BY_PROCESS, &order->choice);
+	put_processes(out, order, &box);
 	box.count = count;
 	box.other_count = other_count;
 	box_close(&box);
@@ -178,17 +226,21 @@ static char *draw(const struct order *order)
 	return need(text);
 }
 
+static void look_at_window(struct order *order)
+{
+	struct winsize window = { 0 };
+	bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row && window.ws_col;
+
+	order->rows = known ? window.ws_row : 24;
+	order->columns = known ? window.ws_col : 80;
+}
+
 /* What fits the window as it is now, line by line; what is behind a line goes. */
 static void show(const struct order *order, const char *text)
 {
+	unsigned rows = order->rows, columns = order->columns;
 	char last[160];
-	struct winsize window = { 0 };
-	unsigned rows = 24, columns = 80;
 
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row && window.ws_col) {
-		rows = window.ws_row;
-		columns = window.ws_col;
-	}
 	fputs("\033[H", stdout);
 	for (unsigned row = 0; row + 1 < rows && *text; row++) {
 		size_t length = strcspn(text, "\n");
@@ -287,8 +339,10 @@ static void live(struct order *order)
 {
 	take_terminal();
 	do {
-		char *text = draw(order);
+		char *text;
 
+		look_at_window(order);
+		text = draw(order);
 		show(order, text);
 		free(text);
 	} while ((!order->frames || --order->frames) && wait_for_key(order));

@@ -106,6 +106,19 @@ teardown() { box_teardown; }
 	X
 }
 
+@test "in a narrow window columns go, and who it is stays" {
+	command -v script >/dev/null || skip "needs script"
+	holder init device 0 alloc 3M say held sleep 600000
+	headings() { # WIDTH WANTED: a pattern
+		script -qec "stty rows 20 cols $1; exec timeout --foreground 60 '$cuward' top -n 1" /dev/null </dev/null >out
+		tr -d '\r' <out | grep -o ' PID  USER.*' | sed 's/\x1b.*//; s/  */ /g' >row
+		grep -Eqx "$2" row || { cat row; false; }
+	}
+	headings 200 ' PID USER GPU USED TREND LIMIT OVERHEAD SINCE ACTIVE WAITS COMMAND'
+	headings 80 ' PID USER GPU USED (TREND )?(LIMIT )?(SINCE )?ACTIVE WAITS COMMAND'
+	headings 68 ' PID USER GPU USED (LIMIT )?ACTIVE WAITS COMMAND'
+}
+
 @test "what cannot be asked" {
 	run "$cuward" top </dev/null
 	[ "$status" -eq 2 ]
