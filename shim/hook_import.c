@@ -73,12 +73,6 @@ static void sized_later(const struct grant *grant)
 	grant_imports_look();
 }
 
-/* Ours, opened where it was made: a driver may say where it is, and it must not stop being charged. */
-static bool is_own(const struct ledger_record *record)
-{
-	return record->kind != KIND_IMPORTED;
-}
-
 /*
  * The same memory opened again has the same address: one more reference. In another context it is
  * other memory, where that of a context that is going was.
@@ -86,15 +80,12 @@ static bool is_own(const struct ledger_record *record)
 static bool opened_again(const struct grant *grant, CUdeviceptr pointer)
 {
 	struct ref_change change;
-	uint32_t record = guest.header ? index_lookup(CLASS_MEMORY, pointer) : LEDGER_NO_RECORD;
 
-	if (record == LEDGER_NO_RECORD || grant->record == LEDGER_NO_RECORD ||
-	    (!is_own(ledger_record(record)) &&
-		ledger_record(record)->context != ledger_record(grant->record)->context) ||
-	    !refs_open_record(&change, record, REF_HANDLE, true))
+	if (grant->record == LEDGER_NO_RECORD ||
+	    !refs_open_again(&change, CLASS_MEMORY, pointer, grant->at->context))
 		return false;
 	if (refs_close(&change, true)) /* its context went, and all of it */
-		grant_gone(record);
+		grant_gone(change.record);
 	return true;
 }
 

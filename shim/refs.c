@@ -97,6 +97,22 @@ bool refs_open(struct ref_change *change, enum record_class class, uint64_t hand
 	return found;
 }
 
+bool refs_open_again(struct ref_change *change, enum record_class class, uint64_t handle,
+	uint64_t context)
+{
+	uint32_t record;
+	bool found;
+
+	*change = (struct ref_change){ .record = LEDGER_NO_RECORD, .what = REF_HANDLE, .more = true,
+		.moved = LEDGER_NO_RECORD };
+	lock_take(&ledger.refs_lock);
+	record = index_lookup(class, handle);
+	found = record != LEDGER_NO_RECORD && (ledger_record(record)->kind != KIND_IMPORTED ||
+		ledger_record(record)->context == context) && open_locked(change, record);
+	lock_give_back(&ledger.refs_lock);
+	return found;
+}
+
 bool refs_open_record(struct ref_change *change, uint32_t record, enum ref what, bool is_more)
 {
 	bool found;

@@ -26,6 +26,13 @@ struct ref_change {
 /* The driver is about to be told. Then call it, always, and close. False: no such live record. */
 bool refs_open(struct ref_change *change, enum record_class class, uint64_t handle, enum ref what,
 	bool more);
+/*
+ * One more to memory of others, if the handle stands for such memory in this context; or to our own,
+ * opened where it was made: a driver may say where it is, and it must not stop being charged. Looked
+ * at and opened in one go: the record of what was closed meanwhile may stand for anything.
+ */
+bool refs_open_again(struct ref_change *change, enum record_class class, uint64_t handle,
+	uint64_t context);
 /* The same where the record is known, because something that refers to it is. */
 bool refs_open_record(struct ref_change *change, uint32_t record, enum ref what, bool more);
 

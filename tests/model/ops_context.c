@@ -25,7 +25,6 @@ static void context_destroy(const struct step *s)
 	int place;
 	CUcontext context = (CUcontext)pick(T_CONTEXT, s->a, &place);
 	CUcontext current = NULL;
-	unsigned version;
 	CUresult result;
 
 	switch (s->c % 3) {
@@ -34,8 +33,10 @@ static void context_destroy(const struct step *s)
 		if (current != context || world->primary[0] == current || world->primary[1] == current)
 			return;
 		result = CALL(cuCtxDetach, context);
-		if (cuCtxGetApiVersion(context, &version) == CUDA_SUCCESS)
-			return; /* somebody attached it */
+		if (result == CUDA_SUCCESS && place >= 0 && table_of(T_CONTEXT)->extra[place]) {
+			table_of(T_CONTEXT)->extra[place]--;
+			return;
+		}
 		break;
 	case 1:
 		result = CALL(cuCtxDestroy, context);
@@ -89,7 +90,12 @@ static void attach(const struct step *s)
 	CUcontext context = NULL;
 
 	(void)s;
-	CALL(cuCtxAttach, &context, 0);
+	if (CALL(cuCtxAttach, &context, 0) != CUDA_SUCCESS)
+		return;
+	/* Whether it outlives a detach can't be asked: its handle may be another thread's by then. */
+	for (int place = 0; place < PLACES; place++)
+		if (table_of(T_CONTEXT)->handle[place] == (uint64_t)context)
+			table_of(T_CONTEXT)->extra[place]++;
 }
 
 /* One more user, one less, or gone whoever uses it. */

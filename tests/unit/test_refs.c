@@ -191,6 +191,29 @@ static void test_one_record_of_a_context_that_died(void **state)
 	done(number);
 }
 
+/* Memory of another context is none of this one's to count; our own is, and what is closed is no more. */
+static void test_opened_again_somewhere(void **state)
+{
+	struct ref_change change;
+	uint32_t number = made(KIND_IMPORTED, 0);
+
+	(void)state;
+	assert_false(refs_open_again(&change, CLASS_MEMORY, HANDLE, CONTEXT + 1));
+	assert_int_equal(change.record, LEDGER_NO_RECORD);
+	assert_int_equal(ledger_record(number)->refs, 1);
+	assert_int_equal(ledger_record(number)->pending, 0);
+	assert_true(refs_open_again(&change, CLASS_MEMORY, HANDLE, CONTEXT));
+	assert_int_equal(change.record, number);
+	assert_false(refs_close(&change, true));
+	assert_int_equal(ledger_record(number)->refs, 2);
+	free_all(number);
+	assert_false(refs_open_again(&change, CLASS_MEMORY, HANDLE, CONTEXT));
+	number = made(KIND_DEVICE, 0);
+	assert_true(refs_open_again(&change, CLASS_MEMORY, HANDLE, CONTEXT + 1));
+	assert_false(refs_close(&change, true));
+	free_all(number);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +223,7 @@ int main(void)
 		cmocka_unit_test(test_other_memory_while_a_close_fails),
 		cmocka_unit_test(test_swept_while_it_is_opened_again),
 		cmocka_unit_test(test_one_record_of_a_context_that_died),
+		cmocka_unit_test(test_opened_again_somewhere),
 	};
 
 	return cmocka_run_group_tests(tests, open_ledger, NULL);
