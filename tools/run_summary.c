@@ -111,6 +111,13 @@ static void put_process(struct report_out *out, const struct ledger_view *view)
 		put_device(out, d, &header->devices[d]);
 	text_char(out, '\n');
 	report_leaks_text(out, view, LEAK_LINES);
+	if (header->leak_mode == LEAK_MARKS && header->mark_count < 2) {
+		text_put(out, "cuward: pid ");
+		text_number(out, header->who.pid);
+		text_put(out, ": --leak marks compares two marks at least, and ");
+		text_put(out, header->mark_count ? "there was one" : "there was none");
+		text_put(out, ": cuward_mark() or `cuward mark` sets them\n");
+	}
 }
 
 /* Why nobody could use CUDA, if a guest said so. */

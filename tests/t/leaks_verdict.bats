@@ -51,6 +51,7 @@ verdicts() { ask '.leaks | map([.verdict, .count])' "$1"; }
 	[[ $output == *"leaked 40 KiB in 5 allocations between its first and last mark:"* ]]
 	leaked 0 --leak marks --fail-on leak -- "$shapes" one_mark
 	ask '.findings | map(.code) | index("too-few-marks") != null' true
+	grep -Eq '^cuward: pid [0-9]+: --leak marks compares two marks at least, and there was one: ' <<<"$output"
 	ask '.leaks | map(.verdict) | unique' '["held"]'
 	# A program that sets marks runs without cuward, and under another rule.
 	LD_LIBRARY_PATH=$B/sim "$shapes" marks
