@@ -151,8 +151,9 @@ static void open_ledger(void)
 	struct process_identity who = { 0 };
 	static char argv[sizeof(guest.header->argv)]; /* not every stack has room; our lock is held */
 	char why[256] = "";
+	char comm[sizeof(guest.header->comm)];
 
-	identity_read(&who);
+	identity_read(&who, comm);
 	who.start_realtime_ns = guest_realtime_ns();
 	copy_command(&who, argv, sizeof(argv));
 	snprintf(who.job, sizeof(who.job), "%s", settings_get(SETTING_job));
@@ -162,6 +163,7 @@ static void open_ledger(void)
 		return;
 	growth_start(settings_get(SETTING_leak));
 	memcpy(guest.header->argv, argv, sizeof(argv));
+	memcpy(guest.header->comm, comm, sizeof(comm));
 	strncpy(guest.header->version_text, CUWARD_VERSION, sizeof(guest.header->version_text) - 1);
 	if (why[0]) {
 		guest_find(FINDING_SHARE_UNAVAILABLE);

@@ -19,6 +19,17 @@ static unsigned long long stat_field(const char *text, int field)
 	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
+static void copy_comm(char comm[16], const char *text)
+{
+	const char *from = strchr(text, '(');
+	const char *to = strrchr(text, ')');
+	size_t length = from && to > from ? to - from - 1 : 0;
+
+	memset(comm, 0, 16);
+	if (length > 0)
+		memcpy(comm, from + 1, length < 15 ? length : 15);
+}
+
 static bool read_small_file(const char *path, char *text, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -30,7 +41,7 @@ static bool read_small_file(const char *path, char *text, size_t bytes)
 	return count > 0;
 }
 
-bool identity_read(struct process_identity *who)
+bool identity_read(struct process_identity *who, char comm[16])
 {
 	char text[1024];
 	struct stat ns;
@@ -40,8 +51,10 @@ bool identity_read(struct process_identity *who)
 	who->uid = getuid();
 	if (stat("/proc/self/ns/pid", &ns) == 0)
 		who->pid_ns = ns.st_ino;
+	comm[0] = '\0';
 	if (!read_small_file("/proc/self/stat", text, sizeof(text)))
 		return false;
+	copy_comm(comm, text);
 	who->start_ticks = stat_field(text, 22);
 	who->stack_start = stat_field(text, 28);
 	return true;

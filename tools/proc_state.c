@@ -45,6 +45,15 @@ bool proc_state(pid_t pid, struct proc_state *state)
 	return at && sscanf(at, " %" SCNu64, &state->start_ticks) == 1;
 }
 
+void proc_comm(pid_t pid, char comm[16])
+{
+	char text[64];
+
+	read_file(pid, "comm", text, sizeof(text));
+	text[strcspn(text, "\n")] = '\0';
+	snprintf(comm, 16, "%.15s", text);
+}
+
 static bool holds_kill(const char *status, const char *set)
 {
 	const char *at = strstr(status, set);

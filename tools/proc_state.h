@@ -19,6 +19,9 @@ struct proc_state {
 /* False: there is no such process, or it cannot be seen. */
 bool proc_state(pid_t pid, struct proc_state *state);
 
+/* The kernel's name of it, also while it waits to be reaped; empty if there is none. */
+void proc_comm(pid_t pid, char comm[16]);
+
 /* It is gone, is going, or was killed and will be. */
 bool proc_is_dying(pid_t pid);
 

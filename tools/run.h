@@ -136,6 +136,7 @@ struct run {
 	pid_t child;
 	int status; /* of the command as a shell would say it */
 	int signal; /* that ended it, 0 none */
+	char comm[16]; /* the kernel's name of it at the end, empty if unknown */
 	struct run_promise promise;
 	struct session session;
 	struct run_watch watch;

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proc_state.h"
+
 static sigset_t mask_before, waited;
 static struct sigaction child_before;
 
@@ -98,8 +100,12 @@ int run_child_start(struct run *run)
 /* Has the command ended? */
 static bool reap(struct run *run)
 {
+	siginfo_t info = { .si_pid = 0 };
 	int status;
 
+	/* Once it is reaped there is nobody left to have a name. */
+	if (waitid(P_PID, (id_t)run->child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+		proc_comm(run->child, run->comm);
 	if (waitpid(run->child, &status, WNOHANG) != run->child)
 		return false;
 	run->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

@@ -28,6 +28,17 @@ static bool has_later_image(const struct ledger_list *list, const struct ledger_
 	return false;
 }
 
+/*
+ * The command exited, and this image of it saw no end: it left without a word to its C library, or it
+ * executed a program without CUDA, which exited under its own name. One that is killed sees no end
+ * either, and may have changed its name.
+ */
+static bool was_replaced(const struct run *run, const struct ledger_header *header)
+{
+	return header->ended == END_RUNNING && !run->signal && run->comm[0] && header->comm[0] &&
+		strncmp(run->comm, header->comm, sizeof(header->comm)) != 0;
+}
+
 /* The end of one that is dead: from waitpid if it was the command, else as far as it is known. */
 static void set_end(const struct run *run, const struct ledger_list *list,
 	struct ledger_file *file, uint32_t pid_ns)
@@ -39,6 +50,8 @@ static void set_end(const struct run *run, const struct ledger_list *list,
 	if (has_later_image(list, file)) {
 		if (file->header->ended == END_RUNNING)
 			file->view.how = END_EXEC;
+	} else if (is_child && was_replaced(run, file->header)) {
+		file->view.how = END_EXEC;
 	} else if (is_child) {
 		file->view.how = run->signal ? END_SIGNAL : END_EXIT;
 		file->view.status = run->status;

@@ -506,6 +506,7 @@ struct ledger_header {
 	struct ledger_denial denials[LEDGER_DENIALS_MAX];
 	struct ledger_device devices[SLOT_DEVICES];
 	char argv[4096]; /* arguments, each ended by a 0 byte, cut to fit */
+	char comm[16];   /* the kernel's name of it, which an exec changes; empty if unknown */
 };
 
 _Static_assert(sizeof(struct slots_header) == 4096, "slots header is one page");

@@ -232,7 +232,14 @@ int main(int argc, char **argv)
 		forked(0);
 	else if (!strcmp(way, "exec"))
 		execl(self, self, "leak_big", NULL);
-	else if (!strcmp(way, "quick_exit"))
+	else if (!strcmp(way, "exec_other"))
+		execl("/bin/sh", "sh", "-c", "exit 4", NULL);
+	else if (!strcmp(way, "exec_killed"))
+		execl("/bin/sh", "sh", "-c", "kill -9 $$", NULL);
+	else if (!strcmp(way, "exec_fails")) {
+		execl("/nowhere", "nowhere", NULL);
+		syscall(SYS_exit_group, 4);
+	} else if (!strcmp(way, "quick_exit"))
 		quick_exit(4);
 	else if (!strcmp(way, "quick_frees"))
 		quick_frees();

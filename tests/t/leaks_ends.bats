@@ -110,6 +110,10 @@ two='[["leak",8192,2]]' held='[["killed",8192,2]]' big='[["leak",65536,1]]'
 
 @test "another program in its place, and beside it" {
 	ended 0 exec '[["exec",null,'$held',false],["exit",0,'$big',true]]' '[["exit",0,'$big',true]]'
+	# One that does not use CUDA, by whose name it is seen; a name may be a process's own, so not of who is killed.
+	ended 4 exec_other '[["exec",null,'$held',false]]' '[]'
+	ended 137 exec_killed '[["signal",137,'$held',false]]' '[]'
+	ended 4 exec_fails '[["exit",4,'$held',false]]' '[]'
 	ended 0 vfork '[["exit",0,'$two',true]]'
 	for way in vfork_exec spawn; do
 		ended 0 $way '[["exit",0,'$two',true],["exit",0,'$big',true]]'
