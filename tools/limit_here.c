@@ -137,18 +137,18 @@ static void print(FILE *out, const struct rows *rows)
 {
 	struct table table = { 0 };
 
+	table_column(&table, "<GPU");
 	table_column(&table, "<OF");
 	table_column(&table, "LIMIT");
 	table_column(&table, "<FROM");
-	table_column(&table, "<GPU");
 	table_column(&table, "<BINDS");
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct row *row = &rows->all[i];
 
+		table_cell(&table, row->uuid[0] ? row->uuid : "each");
 		table_cell(&table, row->scope);
 		table_cell(&table, row->words ? row->words : format_bytes(row->bytes));
 		table_cell(&table, row->source);
-		table_cell(&table, row->uuid[0] ? row->uuid : "each");
 		table_cell(&table, row->binds ? "yes" : "");
 	}
 	table_print(&table, out, 0);

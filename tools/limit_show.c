@@ -27,7 +27,7 @@ struct layer {
 };
 
 struct layers {
-	struct layer all[12 + ADMIN_GROUPS + ADMIN_RESERVES];
+	struct layer all[15 + ADMIN_GROUPS + ADMIN_RESERVES];
 	unsigned count;
 	struct admin admin;
 	char asked[2][128];
@@ -221,6 +221,16 @@ static void settle_gpu(struct layers *layers, const struct ledger_device *device
 
 /* ---- all of them ---- */
 
+/* Set to none: that is why what was asked for does not bind. */
+static void add_lifted(struct layers *layers, const char *scope)
+{
+	bool bound = false;
+
+	for (unsigned i = 0; i < layers->count; i++)
+		bound |= strcmp(layers->all[i].scope, scope) == 0 && layers->all[i].binds;
+	layers->all[layers->count++] = (struct layer){ scope, BYTES_NONE, "cuward limit", !bound };
+}
+
 static void add_scope(struct layers *layers, const char *scope, uint64_t asked, const char *variable,
 	uint64_t live, enum admin_max which, const struct force *force)
 {
@@ -233,6 +243,8 @@ static void add_scope(struct layers *layers, const char *scope, uint64_t asked, 
 		mark_in_force(layers, scope, force);
 	else
 		mark_least(layers, scope, live);
+	if (live == BYTES_NONE)
+		add_lifted(layers, scope);
 }
 
 static void find_layers(struct layers *layers, const struct box *box, const struct box_process *process,
@@ -289,7 +301,8 @@ static void put_rows(struct table *table, const struct box *box, const struct bo
 		table_cell(table, ps_pid(process));
 		table_cell(table, box_gpu_name(box, &box->gpus[hold->gpu]));
 		table_cell(table, layers.count ? layer->scope : "");
-		table_cell(table, layers.count ? format_bytes(layer->bytes) : "none");
+		table_cell(table, layers.count && layer->bytes != BYTES_NONE ? format_bytes(layer->bytes) :
+			"none");
 		table_cell(table, layers.count ? layer->source ? layer->source : "unknown" : "");
 		table_cell(table, layers.count && layer->binds ? "yes" : "");
 	}

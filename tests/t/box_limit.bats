@@ -49,6 +49,9 @@ layers() {
 @test "none: what the environment asked for binds no more" {
 	CUWARD_MEMORY=8M CUWARD_REPORT=$PWD/r.json holder init device 0 alloc 8M say held sh "$until_go" alloc 64M
 	"$cuward" limit set $pid none
+	"$cuward" limit get $pid --json >lifted
+	jq -e '.processes[0].devices[0].limits[-1] == { scope: "process", bytes: null, source: "cuward limit", binds: true }' lifted
+	"$cuward" limit get $pid | grep -Eqx " *$pid  GPU-51000000  process +none  cuward limit +yes"
 	go
 	finished 0
 	jq -e '.processes[0].devices[0].limits == []' r.json

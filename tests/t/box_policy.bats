@@ -234,11 +234,11 @@ conf=/etc/cuward/cuward.conf
 			[\"1\",\"job\",40,\"$conf\",true],[\"1\",\"user\",60,\"$conf\",true],[\"1\",\"gpu\",$((15 << 10)),\"$conf\",true],
 			[\"1\",\"group\",50,\"$conf\",true],[\"1\",\"reserve\",2048,\"$conf\",true]]"
 		as 4101 cuward run --sim -g 1 -m 16M --job-memory 30M --dry-run true >plan
-		grep -Eqx 'process  16.0 MiB  command line +GPU-51000000-0000-4000-8000-000000000001 *' plan
-		grep -Eqx "process  4.00 MiB  $conf +GPU-51000000-0000-4000-8000-000000000001  yes" plan
-		grep -Eqx 'job      30.0 MiB  command line +GPU-51000000-0000-4000-8000-000000000001  yes' plan
-		grep -Eqx "group    50.0 MiB  $conf +GPU-51000000-0000-4000-8000-000000000001  yes" plan
-		[ "$(grep -c '00000000000$' plan)" -eq 0 ]
+		grep -Eqx 'GPU-51000000-0000-4000-8000-000000000001  process  16.0 MiB  command line' plan
+		grep -Eqx "GPU-51000000-0000-4000-8000-000000000001  process  4.00 MiB  $conf +yes" plan
+		grep -Eqx 'GPU-51000000-0000-4000-8000-000000000001  job      30.0 MiB  command line +yes' plan
+		grep -Eqx "GPU-51000000-0000-4000-8000-000000000001  group    50.0 MiB  $conf +yes" plan
+		[ "$(grep -c '00000000000 ' plan)" -eq 0 ]
 		# What is ignored, and what cannot be understood, is told; run says the first, the guest the second.
 		chown 4101 $conf
 		as 4101 cuward limit get 2>err
