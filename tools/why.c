@@ -269,10 +269,11 @@ void why_gpu(const struct why_watch *watch, size_t gpu, why_tell *tell, void *to
 	find_holders(&holders, watch, gpu);
 	if (!holders.count)
 		say(&t, WHY_NOBODY, "no process that we see holds memory there");
-	else if (holders.count == 1 || holders.most > holders.sum / 2)
-		say(&t, WHY_ONE_HOG, "process %s holds %s of the %s that %u process%s hold%s", holders.who,
-			format_bytes(holders.most), format_bytes(holders.sum), holders.count,
-			holders.count == 1 ? "" : "es", holders.count == 1 ? "s" : "");
+	else if (holders.count == 1)
+		say(&t, WHY_ONE_HOG, "process %s alone holds %s", holders.who, format_bytes(holders.most));
+	else if (holders.most > holders.sum / 2)
+		say(&t, WHY_ONE_HOG, "process %s holds %s of the %s that %u processes hold", holders.who,
+			format_bytes(holders.most), format_bytes(holders.sum), holders.count);
 	else
 		say(&t, WHY_MANY, "%u processes hold %s together, and none of them more than %s",
 			holders.count, format_bytes(holders.sum), format_bytes(holders.most));
