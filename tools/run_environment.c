@@ -17,6 +17,7 @@
 
 #include "format.h"
 #include "gpus.h"
+#include "history.h"
 #include "libraries.h"
 #include "limit.h"
 #include "limit_show.h"
@@ -262,6 +263,26 @@ static void print_policy(const struct run *run)
 	limit_here(stdout, asked, devices, count, false);
 }
 
+/* What is recorded, and where. */
+static void print_records(const struct run *run)
+{
+	static const char *const words[] = { "on-denied", "on-leak", "on-signal" };
+	char path[PATH_MAX];
+	const char *comma = "";
+
+	if (run->trace_to)
+		printf("--trace: %s\n", *run->trace_to ? run->trace_to : "./cuward-trace-TIME-PID");
+	printf(run->record ? "--record: " : "");
+	for (unsigned i = 0; i < 3; i++)
+		if (run->record & 1u << i) {
+			printf("%s%s", comma, words[i]);
+			comma = ",";
+		}
+	printf(run->record ? "\n" : "");
+	if (history_file(path, run->history))
+		printf("--history: %s\n", path);
+}
+
 void run_environment_print(const struct run *run)
 {
 	printf("command: %s\n", run->program);
@@ -283,6 +304,7 @@ void run_environment_print(const struct run *run)
 			printf("--%s: %s, then %s\n", run_watch_word(what),
 				format_ns(run->watch.orders[what].ns),
 				run->watch.orders[what].terminate ? "term" : "warn");
+	print_records(run);
 	printf("environment:\n");
 	for (unsigned i = 0; i < change_count; i++)
 		if (changes[i].value)

@@ -310,6 +310,10 @@ so" ]
 	grep -qx -- "--stack: none  (environment)" plan
 	grep -qx "  CUWARD_MEMORY=1.5G  (command line)" plan
 	grep -qx "  LD_PRELOAD=$B/libcuward.so  (cuward run)" plan
+	! grep -E '^--(trace|record|history)' plan || false
+	cuward run --dry-run --record on-leak,on-denied --history=past true >plan
+	[ "$(grep -E '^--(trace|record|history)' plan | tr '\n' ' ')" = \
+		"--trace: ./cuward-trace-TIME-PID --record: on-denied,on-leak --history: past " ]
 	CUWARD_MEMORY=1G cuward run --dry-run -m 2G true >plan
 	grep -q "1073741824 bytes  (lowest of command line and environment" plan
 	expect 125 "it is set-uid" cuward run --dry-run "$(cc -o suid -x c - <<<'int main;' 2>/dev/null; chmod u+s suid; echo ./suid)"
