@@ -202,7 +202,8 @@ static void print_table(const struct group *groups, enum by by)
 		snprintf(use, sizeof(use), "%.2f GiB h", group->byte_seconds / 3600 / (1ull << 30));
 		table_cell(&table, group->key);
 		table_cell(&table, format_count(group->processes));
-		table_cell(&table, format_ns(group->time_ns));
+		/* Reports tell moments in milliseconds. */
+		table_cell(&table, group->time_ns || !group->processes ? format_ns(group->time_ns) : "< 1 ms");
 		table_cell(&table, format_bytes(group->peak_bytes));
 		table_cell(&table, use);
 		table_cell(&table, format_count(group->denied));

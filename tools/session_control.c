@@ -440,8 +440,9 @@ void control_main(const struct session_plan *plan, int talk)
 		usleep(1000); /* our keeper's patience is the limit */
 	result = control_set_up(plan, &handle, &step);
 	if (result < 0) {
-		talk_bad(talk, "LTTng could not %s in %s: %s", step, plan->trace_dir,
-			ctl.lttng_strerror(result));
+		talk_bad(talk, "LTTng could not %s in %s: %s%s", step, plan->trace_dir,
+			ctl.lttng_strerror(result), session_is_remote(plan->trace_dir) ?
+			"; does lttng-relayd listen there, and can it be reached?" : "");
 		_exit(1);
 	}
 	talk_good(talk);

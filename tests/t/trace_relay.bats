@@ -140,7 +140,7 @@ told() {
 
 @test "nobody there is one clear sentence, and the command does not start" {
 	run -125 cuward run --sim --trace=net://127.0.0.1:1:1 -- touch started
-	[[ $output == "cuward: --trace: LTTng could not "*" in net://127.0.0.1:1:1: "* ]]
+	[[ $output == "cuward: --trace: LTTng could not "*" in net://127.0.0.1:1:1: "*"; does lttng-relayd listen there, and can it be reached?"* ]]
 	[ "${#lines[@]}" = 1 ]
 	[ ! -e started ]
 	run -3 cuward trace start -o net://127.0.0.1:1:1
