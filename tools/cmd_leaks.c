@@ -29,11 +29,11 @@ struct order {
 
 static const struct argp_option options[] = {
 	{ "baseline", OPTION_BASELINE, "FILE", 0,
-	  "an earlier report, or output of --json: only what is new or has grown counts", 0 },
+	  "An earlier report, or output of --json: only what is new or has grown counts", 0 },
 	{ "suppressions", OPTION_SUPPRESSIONS, "FILE", 0,
-	  "which leaks do not count, in LeakSanitizer's syntax", 0 },
-	{ "junit", OPTION_JUNIT, "FILE", 0, "also write JUnit XML (- is standard output)", 0 },
-	{ "sarif", OPTION_SARIF, "FILE", 0, "also write SARIF 2.1.0", 0 },
+	  "Which leaks do not count, in LeakSanitizer's syntax", 0 },
+	{ "junit", OPTION_JUNIT, "FILE", 0, "Also write JUnit XML (- is standard output)", 0 },
+	{ "sarif", OPTION_SARIF, "FILE", 0, "Also write SARIF 2.1.0", 0 },
 	{ "github", OPTION_GITHUB, 0, 0, "print annotations for GitHub Actions", 0 },
 	{ "gen-suppressions", OPTION_GEN, 0, 0, "print suppressions for what counts", 0 },
 	{ "json", OPTION_JSON, 0, 0, "print JSON", 0 },

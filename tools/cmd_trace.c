@@ -460,8 +460,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 int cmd_trace(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "output", 'o', "DIR", 0, "start: where the trace goes; default ./cuward-trace-TIME-PID", 0 },
-		{ "json", 'j', NULL, 0, "as JSON", 0 }, { 0 },
+		{ "output", 'o', "DIR", 0, "Start: where the trace goes; default ./cuward-trace-TIME-PID", 0 },
+		{ "json", 'j', NULL, 0, "As JSON", 0 }, { 0 },
 	};
 	static const struct argp parser = { .options = options, .parser = parse_option,
 		.args_doc = "start [-o DIR]\nstop\nstatus\nsnapshot PID|JOB",
