@@ -62,7 +62,8 @@ static const struct argp_option options[] = {
 	{ "stack", OPTION_STACK, "none|addr|native|python|full", 0,
 	  "How much of the call site is kept (default addr; full under --leak)", 2 },
 	{ "fail-on", OPTION_FAIL_ON, "LIST", 0,
-	  "Exit with 23, 25 or 24 where the command succeeded, but: leak, leak:SIZE, denied, stall, idle", 2 },
+	  "Exit with 23, 25 or 24 where the command succeeded, but: leak, leak:SIZE, denied, stall, "
+	  "idle", 2 },
 	{ "error-exitcode", OPTION_ERROR_EXITCODE, "N", 0, "Exit with N instead of 23, 25 or 24", 2 },
 	{ "stall", OPTION_STALL, "T", 0, "Look for processes that wait for the GPU for so long", 3 },
 	{ "idle", OPTION_IDLE, "T", 0, "Look for processes that hold memory and do nothing for so long", 3 },
