@@ -69,7 +69,7 @@ struct guest_device {
 	int64_t pool_surplus;    /* ... and what they keep beyond, charged too */
 } __attribute__((aligned(128))); /* found by a shift */
 
-/* Pools seen; of those beyond the table, what they keep is not known. */
+/* Pools seen; of those beyond the table what they keep is not known, nor that they are managed. */
 #define POOLS_MAX 256u
 
 struct guest_pool {

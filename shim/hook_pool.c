@@ -67,11 +67,25 @@ static void remember_default(uint32_t device)
 		remember(pool, device, KIND_POOL, false);
 }
 
+/* One more than the table has room for: its record tells whose it is. */
+static bool find_record(CUmemoryPool pool, struct guest_pool *found)
+{
+	struct ledger_record record;
+
+	if (!grant_object_find(OBJECT_MEM_POOL, (uint64_t)pool, &record) ||
+	    record.api != CALL_cuMemPoolCreate)
+		return false;
+	*found = (struct guest_pool){ .device = -1, .kind = KIND_PINNED };
+	if (record.device != UINT8_MAX)
+		*found = (struct guest_pool){ .device = record.device, .kind = KIND_POOL };
+	return true;
+}
+
 void pool_describe(CUmemoryPool pool, struct grant_request *request)
 {
 	struct guest_pool known;
 
-	for (uint32_t i = 0; !pool_find(pool, &known); i++) {
+	for (uint32_t i = 0; !pool_find(pool, &known) && !find_record(pool, &known); i++) {
 		if (i == guest.device_count)
 			return;
 		remember_default(i);

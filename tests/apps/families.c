@@ -693,6 +693,28 @@ static void pool_reserved(void)
 	OK(cuMemPoolDestroy(pool));
 }
 
+/* However many there are, each hands out the memory of its own place. */
+static void pool_many(void)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device } };
+	CUmemoryPool pools[303];
+	CUdeviceptr pointers[3];
+
+	for (int i = 0; i < 303; i++) {
+		props.location.id = i == 301;
+		if (i == 302)
+			props.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+		OK(cuMemPoolCreate(&pools[i], &props));
+	}
+	for (int i = 0; i < 3; i++)
+		OK(cuMemAllocFromPoolAsync(&pointers[i], (i + 1) * 100 * MiB, pools[300 + i], NULL));
+	IS(charged(), 100 * MiB);
+	IS(cuMemAllocFromPoolAsync(&pointers[0], 200 * MiB, pools[300], NULL), OOM);
+	for (int i = 0; i < 303; i++)
+		OK(cuMemPoolDestroy(pools[i]));
+}
+
 /* What a pool has free is charged already: it may be had again, and only from this pool. */
 static void pool_reused(void)
 {
@@ -953,7 +975,7 @@ static const struct {
 	S(pool_importer), S(pool_export), S(three_paths),
 	S(vmm_orders), S(vmm_limit), S(released), S(vmm_context), S(multicast), S(import_own), S(arrays), S(mipmaps),
 	S(array_context), S(graph_memory), S(graph_again), S(graph_freed_outside), S(captured), S(captured_nodes), S(external), S(exporter),
-	S(ipc), S(ipc_charged), S(pool_reserved), S(pool_reused), S(pool_on_host), S(kinds), S(overhead), S(modules),
+	S(ipc), S(ipc_charged), S(pool_reserved), S(pool_reused), S(pool_many), S(pool_on_host), S(kinds), S(overhead), S(modules),
 	S(green), S(objects),
 #undef S
 };

@@ -253,6 +253,15 @@ objects() { ask ".objects.$1 | [.created, .live]" "[$2,$3]"; }
 	kind pool 0 0 103 103
 }
 
+@test "hundreds of pools: each GPU pays for its own, and none for the host's" {
+	story pool_many
+	used $((100 * MiB)) $((100 * MiB))
+	used $((200 * MiB)) $((200 * MiB)) 1
+	kind pool $((300 * MiB)) 2 2 0
+	kind pinned $((300 * MiB)) 1 1 0
+	denied 1 $((200 * MiB))
+}
+
 @test "a pool of host memory costs no GPU" {
 	story pool_on_host
 	kind pinned 0 0 1 1
