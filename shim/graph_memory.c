@@ -407,21 +407,33 @@ CUresult graph_memory_open(struct graph_use *use, CUgraphExec exec)
 	return result;
 }
 
+struct launch_note {
+	const struct graph_use *use;
+	CUresult result;
+};
+
+/* Another thread may have destroyed it meanwhile, and its handle be another one's. */
+static void note_launch(struct ledger_record *record, void *note)
+{
+	const struct launch_note *launch = note;
+	uint32_t marks = record->mappings & ~EXEC_LAUNCHED;
+
+	if (record != ledger_record(launch->use->record))
+		return;
+	/* One that failed may have given up its own before. */
+	set_field(&record->mappings, launch->result == CUDA_SUCCESS ? marks | EXEC_LAUNCHED : marks);
+	set_field(&record->context, launch->use->frees);
+}
+
 CUresult graph_memory_close(const struct graph_use *use, CUresult result, bool launched)
 {
 	if (use->frees_others)
 		graph_memory_free_ends();
 	if (use->bytes == 0)
 		return result;
-	/* Another thread may have destroyed it meanwhile. */
-	if (launched && exec_record(use->exec) == use->record) {
-		struct ledger_record *record = ledger_record(use->record);
-		uint32_t marks = record->mappings & ~EXEC_LAUNCHED;
-
-		/* One that failed may have given up its own before. */
-		set_field(&record->mappings, result == CUDA_SUCCESS ? marks | EXEC_LAUNCHED : marks);
-		set_field(&record->context, use->frees);
-	}
+	if (launched)
+		index_change(CLASS_OBJECT, grant_object_key(OBJECT_GRAPH_EXEC, (uint64_t)use->exec), note_launch,
+			&(struct launch_note){ use, result });
 	for (uint32_t i = use->first; i < use->end; i++)
 		look(i, use);
 	return result;
