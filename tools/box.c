@@ -169,13 +169,16 @@ static void add_up(struct box *box, const struct box_process *process)
 		const struct box_hold *hold = &process->holds[i];
 		struct box_gpu *gpu = &box->gpus[hold->gpu];
 		uint64_t used = hold->used_bytes == BYTES_UNKNOWN ? 0 : hold->used_bytes;
-		uint64_t overhead = hold->overhead_bytes == BYTES_UNKNOWN ? 0 : hold->overhead_bytes;
+		bool unknown = hold->overhead_bytes == BYTES_UNKNOWN;
+		uint64_t overhead = unknown ? 0 : hold->overhead_bytes;
 
 		gpu->processes += used || overhead;
 		gpu->used_bytes = slots_add(gpu->used_bytes, used);
 		gpu->overhead_bytes = slots_add(gpu->overhead_bytes, overhead);
 		user->used_bytes = slots_add(user->used_bytes, used);
 		user->overhead_bytes = slots_add(user->overhead_bytes, overhead);
+		gpu->overhead_unknown |= unknown;
+		user->overhead_unknown |= unknown;
 	}
 }
 

@@ -16,6 +16,7 @@ struct box_gpu {
 	uint64_t total_bytes;
 	uint64_t used_bytes; /* by everybody alive we see, never more than there is; overhead apart */
 	uint64_t overhead_bytes; /* that is known */
+	bool overhead_unknown;   /* of some; see box_overhead() */
 	unsigned processes;
 	bool claimed_more; /* the sum was more than there is */
 	uint64_t driver_bytes;    /* used by all, as NVML says; BYTES_UNKNOWN */
@@ -76,7 +77,12 @@ struct box_user {
 	const char *user;
 	unsigned processes;
 	uint64_t used_bytes, overhead_bytes;
+	bool overhead_unknown;
 };
+
+/* Of a GPU or a user: what is known together, BYTES_UNKNOWN where that is nothing. */
+#define box_overhead(of) \
+	((of)->overhead_unknown && !(of)->overhead_bytes ? BYTES_UNKNOWN : (of)->overhead_bytes)
 
 struct box {
 	struct slots_list slots;

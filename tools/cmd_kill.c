@@ -70,8 +70,7 @@ static void show(const struct box *box, const struct box_process *process)
 	fprintf(stderr, " of ");
 	put_safe(stderr, process->user, 40);
 	fprintf(stderr, ", started %s ago, ", format_ns(box->now_ns - process->who->start_realtime_ns));
-	fprintf(stderr, active[0] >= '0' && active[0] <= '9' ? "last active %s ago\n" : "active: %s\n",
-		active);
+	fprintf(stderr, strpbrk(active, "0123456789") ? "last active %s ago\n" : "active: %s\n", active);
 	for (size_t i = 0; i < process->hold_count; i++)
 		if (process->holds[i].used_bytes)
 			fprintf(stderr, "  holds %s on %s\n", format_bytes(process->holds[i].used_bytes),
@@ -110,7 +109,8 @@ static bool agreed(void)
 static int end(int fd, const struct order *order)
 {
 	if (!pidfd_signal(fd, SIGTERM))
-		return fail(errno == EPERM ? EXIT_NO_PERMISSION : EXIT_FOUND, strerror(errno));
+		return errno == EPERM ? fail(EXIT_NO_PERMISSION, "it belongs to another user") :
+			fail(EXIT_FOUND, strerror(errno));
 	if (pidfd_ends_within(fd, order->grace_ns)) {
 		printf("process %d ended by SIGTERM\n", order->pid);
 		return EXIT_FINE;

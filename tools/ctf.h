@@ -24,6 +24,7 @@ struct ctf_dirs {
 	size_t session_count, session_capacity;
 	uint32_t *users; /* uids; a user's number is their place + 1 */
 	size_t user_count, user_capacity;
+	size_t locked; /* folders that may not be looked into */
 };
 
 enum ctf_found {
@@ -31,6 +32,7 @@ enum ctf_found {
 	CTF_EMPTY,       /* no file at all lies under path */
 	CTF_NO_METADATA, /* streams, and nothing that explains them */
 	CTF_NONE,        /* something else */
+	CTF_LOCKED,      /* nothing of these where we may look, and folders where we may not */
 };
 
 /* Add every trace under path: itself, sub-traces of users, whole folders of traces. */

@@ -151,7 +151,8 @@ static int visit(const char *path, const struct stat *about, int type, struct FT
 {
 	char folder[PATH_MAX];
 
-	if (type == FTW_D || type == FTW_DNR || !S_ISREG(about->st_mode))
+	search.dirs->locked += type == FTW_DNR || (type == FTW_NS && errno == EACCES);
+	if (type == FTW_D || type == FTW_NS || type == FTW_DNR || !S_ISREG(about->st_mode))
 		return 0;
 	search.files++;
 	snprintf(folder, sizeof(folder), "%.*s", at->base > 1 ? at->base - 1 : 1, path);
@@ -185,6 +186,7 @@ static int by_name(const void *a, const void *b)
 
 enum ctf_found ctf_find(struct ctf_dirs *dirs, const char *path)
 {
+	const size_t locked = dirs->locked;
 	bool had_streams;
 
 	memset(&search, 0, sizeof(search));
@@ -196,6 +198,8 @@ enum ctf_found ctf_find(struct ctf_dirs *dirs, const char *path)
 		qsort(dirs->items, dirs->count, sizeof(*dirs->items), by_name);
 	if (search.traces)
 		return CTF_TRACES;
+	if (!had_streams && dirs->locked > locked)
+		return CTF_LOCKED;
 	return had_streams ? CTF_NO_METADATA : search.files ? CTF_NONE : CTF_EMPTY;
 }
 

@@ -81,7 +81,7 @@ static bool gpu_used(const struct box_gpu *gpu, double *value)
 
 static bool gpu_overhead(const struct box_gpu *gpu, double *value)
 {
-	return bytes(gpu->overhead_bytes, value);
+	return bytes(box_overhead(gpu), value);
 }
 
 static bool gpu_untracked(const struct box_gpu *gpu, double *value)

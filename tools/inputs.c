@@ -173,10 +173,18 @@ static int cannot_open(struct inputs *inputs, const char *path)
 
 static int add_folder(struct inputs *inputs, const char *path)
 {
+	const size_t locked = inputs->dirs.locked;
+
 	switch (ctf_find(&inputs->dirs, path)) {
 	case CTF_TRACES:
 	case CTF_NO_METADATA: /* which may be guessed */
+		if (inputs->dirs.locked == locked)
+			return 0;
+		event_source_say(&inputs->source, "%s: no permission to look into %zu of its folders", path,
+			inputs->dirs.locked - locked);
+		inputs->source.facts.damaged = true;
 		return 0;
+	case CTF_LOCKED: return refuse(inputs, path, strerror(EACCES), INPUT_FORBIDDEN);
 	case CTF_EMPTY:
 		return refuse(inputs, path, "the folder is empty; no trace was written here", INPUT_EMPTY);
 	default:

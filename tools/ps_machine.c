@@ -133,7 +133,7 @@ static json_t *all_gpus(const struct box *box)
 		json_array_append_new(gpus, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:b}",
 			"uuid", box_uuid(gpu), "name", gpu->name[0] ? ps_text(gpu->name) : json_null(),
 			"total_bytes", ps_bytes(gpu->total_bytes), "used_bytes", ps_bytes(gpu->used_bytes),
-			"overhead_bytes", ps_bytes(gpu->overhead_bytes),
+			"overhead_bytes", ps_bytes(box_overhead(gpu)),
 			"untracked_bytes", ps_bytes(gpu->untracked_bytes),
 			"driver_bytes", ps_bytes(gpu->driver_bytes), "processes", (int)gpu->processes,
 			"claimed_more", gpu->claimed_more));
@@ -173,7 +173,7 @@ static json_t *all_users(const struct box *box)
 			"uid", (json_int_t)box->users[i].uid, "user", ps_text(box->users[i].user),
 			"processes", (int)box->users[i].processes,
 			"used_bytes", ps_bytes(box->users[i].used_bytes),
-			"overhead_bytes", ps_bytes(box->users[i].overhead_bytes)));
+			"overhead_bytes", ps_bytes(box_overhead(&box->users[i]))));
 	return users;
 }
 
@@ -283,7 +283,7 @@ static void csv_users(FILE *out, const struct box *box)
 		csv_text(out, user->user);
 		fprintf(out, "%u,", user->processes);
 		csv_bytes(out, user->used_bytes, ",");
-		csv_bytes(out, user->overhead_bytes, "\r\n");
+		csv_bytes(out, box_overhead(user), "\r\n");
 	}
 }
 
@@ -298,7 +298,7 @@ static void csv_gpus(FILE *out, const struct box *box)
 		csv_text(out, gpu->name);
 		fprintf(out, "%u,", gpu->processes);
 		csv_bytes(out, gpu->used_bytes, ",");
-		csv_bytes(out, gpu->overhead_bytes, ",");
+		csv_bytes(out, box_overhead(gpu), ",");
 		csv_bytes(out, gpu->total_bytes, ",");
 		csv_bytes(out, gpu->untracked_bytes, ",");
 		csv_bytes(out, gpu->driver_bytes, "\r\n");

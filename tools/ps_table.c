@@ -97,7 +97,7 @@ static void users(struct table *table, const struct box *box)
 		table_cell(table, box->users[i].user);
 		table_cell(table, format_count(box->users[i].processes));
 		table_cell(table, format_bytes(box->users[i].used_bytes));
-		table_cell(table, format_bytes(box->users[i].overhead_bytes));
+		table_cell(table, ps_amount(box_overhead(&box->users[i])));
 	}
 }
 
@@ -129,7 +129,7 @@ static void gpus(struct table *table, const struct box *box, ps_gpu_cell *trend)
 		table_cell(table, gpu->name[0] ? gpu->name : "unknown");
 		table_cell(table, format_count(gpu->processes));
 		table_cell(table, format_bytes(gpu->used_bytes));
-		table_cell(table, format_bytes(gpu->overhead_bytes));
+		table_cell(table, ps_amount(box_overhead(gpu)));
 		if (driver) {
 			table_cell(table, ps_amount(gpu->untracked_bytes));
 			table_cell(table, ps_amount(gpu->driver_bytes));

@@ -59,6 +59,19 @@ poke() {
 	"$cuward" ps --by user | grep -q ' 128 MiB '
 }
 
+@test "what of nobody is known is no sum of 0" {
+	"$play" init device 0 alloc 2G say held sleep 600000 >bare 3>&- & # not under cuward
+	started+=($!)
+	until grep -q held bare; do kill -0 $!; sleep 0.05; done
+	holder init device 0 alloc 3M say held sleep 600000
+	ps_json
+	told '[.processes[0].devices[0], .gpus[0], .users[0] | .overhead_bytes]' '[null,null,null]'
+	"$cuward" ps --by user | grep -Eq '3.00 MiB +unknown$'
+	"$cuward" ps --by gpu | grep -Eq '3.00 MiB +unknown +16.0 GiB$'
+	"$cuward" ps --by user --csv | tail -1 | tr -d '\r' | grep -q ",$((3 * MiB)),$"
+	! "$cuward" export | grep -q _overhead_bytes || false
+}
+
 @test "managed memory of many is more than the GPU has: sums never are" {
 	for i in 1 2 3; do
 		holder init device 0 managed 10G say held sleep 600000

@@ -119,6 +119,26 @@ expect() {
 	expect 2 "No such file" "$tmp/missing"
 }
 
+@test "folders that only somebody else may look into: not empty, and not all of it" {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	local public
+	public=$(mktemp -d /tmp/cuward-test-XXXXXX)
+	chmod 755 "$public"
+	cp "$B/cuward" "$public"
+	mkdir -p "$public/locked/inside"
+	chmod 700 "$public/locked/inside"
+	as_other() { run setpriv --reuid 12345 --clear-groups "$public/cuward" timeline "$public/locked"; }
+	as_other
+	[ "$status" -eq 4 ]
+	[ "$output" = "cuward: $public/locked: Permission denied" ]
+	make_ctf "$golden/two.events" "$public/locked/beside"
+	chmod -R a+rX "$public/locked/beside"
+	as_other
+	rm -r "$public"
+	[ "$status" -eq 1 ]
+	[[ $output == *"/locked: no permission to look into 1 of its folders"* ]]
+}
+
 @test "events of others beside ours are ignored and counted" {
 	make_ctf "$golden/two.events" "$tmp/both" --foreign 728 --host box
 	expect 0 "19 events (and 728 of other providers, ignored)" "$tmp/both"
