@@ -307,7 +307,7 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 		status=0
 		cuward limit set $pid 0=5M 2>why || status=$?
 		[ $status = 1 ]
-		grep -qx "cuward: play: the ledger of process $pid, which counts its GPUs, cannot be read: name them by UUID" why
+		grep -qx "cuward: limit: process $pid, play: the ledger of process $pid, which counts its GPUs, cannot be read: name them by UUID" why
 		touch go
 		until [ -e state-4101/over ]; do kill -0 $pid; sleep 0.02; done
 		cuward limit clear $pid

@@ -72,6 +72,8 @@ options_of() { "$cuward" "$1" --help | sed -En 's/^ +(-[a-zA-Z0-9?], )?(--[a-z-]
 	[ "$(completed cuward help timel)" = timeline ]
 	[ "$(completed cuward trace start --o)" = --output ]
 	[ "$(completed cuward trace st)" = "start stop status" ]
+	[ -z "$(completed cuward run -m '')" ]
+	[[ " $(completed cuward run -m 1G -- ec) " == *" echo "* ]] # without the package bash-completion too
 	[ "$(completed cuward limit get 1 --j)" = --json ]
 	[ "$(completed cuward top -s a)" = active ]
 	[ "$(completed cuward report --by j)" = job ]
