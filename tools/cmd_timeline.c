@@ -38,8 +38,8 @@ struct timeline {
 static const struct argp_option options[] = {
 	{ "json", OPTION_JSON, 0, 0, "Print JSON", 0 },
 	{ "csv", OPTION_CSV, 0, 0, "Print the table of processes as CSV", 0 },
-	{ "html", OPTION_HTML, "FILE", 0, "Write one HTML page", 0 },
-	{ "perfetto", OPTION_PERFETTO, "FILE", 0, "Write a trace for ui.perfetto.dev", 0 },
+	{ "html", OPTION_HTML, "FILE", 0, "Write one HTML page (- is standard output)", 0 },
+	{ "perfetto", OPTION_PERFETTO, "FILE", 0, "Write a trace for ui.perfetto.dev (the same)", 0 },
 	{ "from", OPTION_FROM, "T", 0, "Leave out what was before T: 1.5s, 20ms, 3m after the first "
 		"event, or a UTC time like 2025-01-31T12:00:00Z", 0 },
 	{ "to", OPTION_TO, "T", 0, "Leave out what was after T", 0 },
@@ -122,6 +122,11 @@ static void parse_pid(struct argp_state *state, const char *text, struct timelin
 	timeline->traces.has_pid = true;
 }
 
+static bool is_stdout(const char *path)
+{
+	return path && strcmp(path, "-") == 0;
+}
+
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
 	struct timeline *timeline = state->input;
@@ -150,6 +155,12 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 		return 0;
 	case OPTION_ALL:
 		timeline->all = true;
+		return 0;
+	case ARGP_KEY_END:
+		if (is_stdout(timeline->html) + is_stdout(timeline->perfetto) +
+			(timeline->format != VIEW_TERMINAL) > 1)
+			argp_error(state, "only one of --json, --csv, --html - and --perfetto - can go to "
+				"standard output");
 		return 0;
 	default:
 		return view_parse_traces(state, key, &timeline->traces);
@@ -188,6 +199,10 @@ static bool open_output(struct output_file *output, const char *path)
 	output->path = path;
 	if (!path)
 		return true;
+	if (is_stdout(path)) {
+		output->file = stdout;
+		return true;
+	}
 	if (asprintf(&output->temporary, "%s.new", path) < 0)
 		output->temporary = NULL;
 	else
@@ -201,7 +216,11 @@ static bool close_output(struct output_file *output, bool keep)
 {
 	bool fine = true;
 
-	if (output->file) {
+	if (output->file == stdout) {
+		fine = fflush(stdout) == 0 && !ferror(stdout);
+		if (keep && !fine)
+			fprintf(stderr, "cuward: cannot write the output: %s\n", strerror(errno));
+	} else if (output->file) {
 		fine = !ferror(output->file);
 		fine &= fclose(output->file) == 0;
 		if (keep && fine)

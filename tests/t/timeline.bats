@@ -119,6 +119,20 @@ expect() {
 	expect 2 "No such file" "$tmp/missing"
 }
 
+@test "a page on standard output, and nothing else there" {
+	cd "$tmp"
+	"$B/cuward" timeline --html page "$golden/two.events"
+	"$B/cuward" timeline --html - "$golden/two.events" | cmp - page
+	"$B/cuward" timeline --perfetto trace "$golden/two.events"
+	"$B/cuward" timeline --perfetto - "$golden/two.events" | cmp - trace
+	[ ! -e ./- ]
+	run "$B/cuward" timeline --html - --json "$golden/two.events"
+	[ "$status" -eq 2 ]
+	run sh -c "'$B/cuward' timeline --html - '$golden/two.events' >/dev/full"
+	[ "$status" -eq 1 ]
+	[ "$output" = "cuward: cannot write the output: No space left on device" ]
+}
+
 @test "folders that only somebody else may look into: not empty, and not all of it" {
 	[ "$(id -u)" = 0 ] || skip "needs root"
 	local public
