@@ -85,6 +85,18 @@ static bool kept_begin(void *user, char *why, size_t why_bytes)
 	return false;
 }
 
+static void forget(const struct kept *kept)
+{
+	box_trace_remove(kept->folder);
+	if (kept->common >= 0)
+		box_trace_remove_common();
+}
+
+static void kept_failed(void *user)
+{
+	forget(user);
+}
+
 static void kept_ready(void *user)
 {
 	struct kept *kept = user;
@@ -182,9 +194,7 @@ static void kept_ending(void *user)
 
 	tell_running(kept);
 	hold_users(kept);
-	box_trace_remove(kept->folder);
-	if (kept->common >= 0)
-		box_trace_remove_common();
+	forget(kept);
 	box_trace_ask(&kept->trace, false);
 }
 
@@ -284,7 +294,8 @@ static int start_session(struct kept *kept)
 {
 	struct session_lasting lasting = { .name = kept->trace.name, .trace_dir = kept->trace.dir,
 		.home = kept->trace.home, .daemon = kept->trace.own_daemon, .begin = kept_begin,
-		.ready = kept_ready, .ending = kept_ending, .ended = kept_ended, .user = kept };
+		.failed = kept_failed, .ready = kept_ready, .ending = kept_ending, .ended = kept_ended,
+		.user = kept };
 	struct session session;
 	char why[512];
 	bool good;

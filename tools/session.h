@@ -101,8 +101,12 @@ struct session_lasting {
 	const char *home;      /* of the daemon, "" where it is the one that this user finds anyway */
 	bool daemon;           /* start one; else it is there */
 
-	/* Called in the keeper: first of all (false: why); when it records; before its end; last. */
+	/*
+	 * Called in the keeper: first of all (false: why); where nothing comes of it after that; when it
+	 * records; before its end; last.
+	 */
 	bool (*begin)(void *user, char *why, size_t why_bytes);
+	void (*failed)(void *user);
 	void (*ready)(void *user);
 	void (*ending)(void *user);
 	void (*ended)(void *user, const struct session_result *result);

@@ -391,8 +391,11 @@ static bool keeper_begin(struct keeper *keeper)
 	if (lasting && !lasting->begin(lasting->user, result->warning, sizeof(result->warning)))
 		return false;
 	keeper->begun = true;
-	if (!keeper_start(keeper))
+	if (!keeper_start(keeper)) {
+		if (lasting)
+			lasting->failed(lasting->user);
 		return false;
+	}
 	if (lasting)
 		lasting->ready(lasting->user);
 	return true;

@@ -147,4 +147,7 @@ told() {
 	[[ $output == "cuward: trace start: LTTng could not "* ]]
 	run -0 cuward trace status
 	[ "$output" = "no trace is on" ]
+	# Nothing of it stays that stop could find.
+	run -1 cuward trace stop
+	[ "$output" = "cuward: trace stop: no trace is on" ]
 }

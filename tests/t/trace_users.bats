@@ -87,6 +87,11 @@ everybody='
 
 @test "and where there is none" {
 	no_common=1 common <<<"$everybody
+		[ ! -e /run/cuward ]
+		# One that cannot start leaves nothing either.
+		status=0
+		cuward trace start -o net://127.0.0.1:1:1 || status=\$?
+		[ \$status = 3 ]
 		[ ! -e /run/cuward ]"
 }
 
