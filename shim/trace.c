@@ -5,7 +5,9 @@
  */
 #include "trace.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -110,6 +112,58 @@ static void environment_return(void)
 			__ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+/* ---- a guest that closes every descriptor ---- */
+
+/*
+ * Daemons do that, and close those of liblttng-ust with the rest. Until the end it bears that, and what it
+ * has mapped stays; its destructor aborts where it cannot close one of them. So before that each of
+ * those numbers is open again, on nothing. What another thread opens meanwhile may count as one of them:
+ * it is filled too, and nobody looks any more.
+ */
+#define DESCRIPTORS 4096
+
+static uint64_t theirs[DESCRIPTORS / 64];
+
+/* Those open now. Without /proc none are known, and none are filled. */
+static void descriptors_open(uint64_t set[DESCRIPTORS / 64])
+{
+	DIR *folder = opendir("/proc/self/fd");
+	const struct dirent *entry;
+
+	memset(set, 0, sizeof(theirs));
+	while (folder && (entry = readdir(folder)) != NULL) {
+		long fd = entry->d_name[0] == '.' ? -1 : strtol(entry->d_name, NULL, 10);
+
+		if (fd >= 0 && fd < DESCRIPTORS && fd != dirfd(folder))
+			set[fd / 64] |= 1ull << fd % 64;
+	}
+	if (folder)
+		closedir(folder);
+}
+
+static void descriptors_learn(const uint64_t before[DESCRIPTORS / 64])
+{
+	uint64_t now[DESCRIPTORS / 64];
+
+	descriptors_open(now);
+	for (unsigned i = 0; i < DESCRIPTORS / 64; i++)
+		theirs[i] |= now[i] & ~before[i];
+}
+
+static void descriptors_fill(void)
+{
+	int nothing = -1;
+
+	for (int fd = 0; fd < DESCRIPTORS; fd++) {
+		if (!(theirs[fd / 64] >> fd % 64 & 1) || fcntl(fd, F_GETFD) >= 0)
+			continue;
+		if (nothing < 0)
+			nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (nothing >= 0 && nothing != fd)
+			fcntl(nothing, F_DUPFD_CLOEXEC, fd); /* elsewhere, where another thread was faster */
+	}
+}
+
 /* ---- fork ---- */
 
 /* Per thread: another thread may fork between before() here and the lock that before() takes. */
@@ -128,9 +182,15 @@ static void fork_parent(void)
 /* Registers the child as a process of its own with the daemon; costs the fork 15 to 30 ms. */
 static void fork_child(void)
 {
+	uint64_t before[DESCRIPTORS / 64];
+
+	descriptors_open(before);
+	for (unsigned i = 0; i < DESCRIPTORS / 64; i++)
+		before[i] &= ~theirs[i];
 	environment_lend();
 	ust_fork.child(&fork_signals);
 	environment_return();
+	descriptors_learn(before);
 }
 
 /* liblttng-ust-fork.so, where somebody preloads it, does the same; twice would deadlock. */
@@ -159,16 +219,21 @@ static void fork_cover(void *provider)
 static void *provider_load(const char *folder, char *why, unsigned why_bytes)
 {
 	static char path[PATH_MAX]; /* not every stack has room, and one thread loads */
+	uint64_t before[DESCRIPTORS / 64];
 	void *provider;
 
 	if (snprintf(path, sizeof(path), "%s/libcuward-lttng.so", folder) >= (int)sizeof(path)) {
 		snprintf(why, why_bytes, "the path of the trace provider is too long");
 		return NULL;
 	}
+	descriptors_open(before);
 	environment_lend();
 	provider = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	environment_return();
-	if (!provider)
+	if (provider) {
+		descriptors_learn(before);
+		atexit(descriptors_fill);
+	} else
 		snprintf(why, why_bytes, "tracing needs liblttng-ust 2.13 or newer: %s", dlerror());
 	return provider;
 }

@@ -5,10 +5,11 @@
  *	init  init_refused  device N  alloc SIZE  host SIZE  managed SIZE  vmm SIZE  free N  freeall  refused SIZE
  *	info TOTAL/FREE  launch KERNEL  launch_ex KERNEL  launches MS  sync  copy  churn MS  grow MS
  *	sleep MS  sh COMMAND  chdir FOLDER  putenv NAME=VALUE  say WORD  exit N  _exit N  quick_exit N  abort  kill SIGNAL  segv
- *	fork ( ... )  wait  exec PROGRAM ARG...  stdin
+ *	fork ( ... )  wait  exec PROGRAM ARG...  stdin  closeall
  *
  * SIZE is bytes, or with K, M or G. free N frees the Nth allocation of this process, from 0.
  * launch_ex of `again` is of the kernel before.
+ * closeall: every descriptor from 3 on, as those do that become daemons.
  * init_refused: cuInit must fail with 800, and the program goes on as if it had not.
  * stdin: do what lines there say, up to the end of it. `fork (` lets a child do what stands up to the `)`, after which the child ends like the others.
  * A CUDA call that fails ends the program with status 99, except after `refused`, which wants error
@@ -248,6 +249,9 @@ static int plain(const char *word)
 			give_back(i);
 	else if (strcmp(word, "stdin") == 0)
 		read_lines();
+	else if (strcmp(word, "closeall") == 0)
+		for (int fd = 3; fd < 1024; fd++)
+			close(fd);
 	else if (strcmp(word, "abort") == 0)
 		abort();
 	else if (strcmp(word, "segv") == 0)
