@@ -83,11 +83,16 @@ static bool hide(struct arena *arena)
 
 static bool arena_open(struct arena *arena, uint64_t base, uint64_t bytes, pthread_mutex_t *lock)
 {
+	struct block **table = reserve(bytes / SIM_BLOCK * sizeof(*table), PROT_READ | PROT_WRITE);
+
+	if (!table)
+		return false;
 	arena->base = base;
-	arena->bytes = bytes;
 	arena->lock = lock;
-	arena->table = reserve(bytes / SIM_BLOCK * sizeof(*arena->table), PROT_READ | PROT_WRITE);
-	return arena->table != NULL;
+	arena->table = table;
+	/* From now on others may find an address in it. */
+	__atomic_store_n(&arena->bytes, bytes, __ATOMIC_RELEASE);
+	return true;
 }
 
 static bool device_arena(struct device *device, enum arena_kind kind, int place)
@@ -151,10 +156,13 @@ struct arena *arena_of(uint64_t address)
 			return &host_arena;
 		return &devices[place / 2].arenas[place % 2 ? ARENA_MANAGED : ARENA_DEVICE];
 	}
-	for (i = 0; address >> 32 == 0 && i < device_count; i++)
-		if (address - devices[i].arenas[ARENA_LOW].base <
-			devices[i].arenas[ARENA_LOW].bytes)
-			return &devices[i].arenas[ARENA_LOW];
+	for (i = 0; address >> 32 == 0 && i < device_count; i++) {
+		struct arena *low = &devices[i].arenas[ARENA_LOW];
+		uint64_t bytes = __atomic_load_n(&low->bytes, __ATOMIC_ACQUIRE);
+
+		if (address - low->base < bytes)
+			return low;
+	}
 	return NULL;
 }
 
