@@ -85,10 +85,17 @@ static uint64_t overhead_of(const struct box_process *process, uint32_t word)
 	return bytes || process->peeked ? bytes : BYTES_UNKNOWN;
 }
 
-/* What only its ledger tells: limits of more than its job. */
-static void add_wide_limits(struct box_hold *hold, const struct ledger_device *device)
+uint64_t box_with_live(uint64_t bytes, uint64_t live)
 {
-	hold->user_limit_bytes = device ? device->user_limit_bytes : BYTES_NONE;
+	return live && live < bytes ? live : bytes;
+}
+
+/* What only its ledger tells: limits of more than its job. */
+static void add_wide_limits(struct box_hold *hold, const struct slot *slot,
+	const struct ledger_device *device)
+{
+	hold->user_limit_bytes = box_with_live(device ? device->user_limit_bytes : BYTES_NONE,
+		slot->user_limit_override[hold->word]);
 	hold->group_limit_bytes = device ? device->group_limit_bytes : BYTES_NONE;
 	hold->gpu_limit_bytes = device ? device->gpu_limit_bytes : BYTES_NONE;
 }
@@ -112,11 +119,13 @@ static void add_hold(struct box *box, struct box_process *process, uint32_t word
 	hold = &process->holds[process->hold_count++];
 	*hold = (struct box_hold){
 		.gpu = box_find_gpu(box, device->uuid, device->total_bytes), .word = word, .used_bytes = used,
-		.overhead_bytes = overhead_of(process, word), .limit_bytes = slot->process_limit[word],
-		.job_limit_bytes = slot->job_limit[word] ? slot->job_limit[word] : BYTES_NONE,
+		.overhead_bytes = overhead_of(process, word),
+		.limit_bytes = box_with_live(slot->process_limit[word], slot->limit_override[word]),
+		.job_limit_bytes = box_with_live(slot->job_limit[word] ? slot->job_limit[word] : BYTES_NONE,
+			slot->job_limit_override[word]),
 		.inner_limit_bytes = slot->inner_limit[word] ? slot->inner_limit[word] : BYTES_NONE,
 	};
-	add_wide_limits(hold, ledger);
+	add_wide_limits(hold, slot, ledger);
 	if (!process->file->own && used > box->gpus[hold->gpu].total_bytes)
 		hold->used_bytes = BYTES_UNKNOWN;
 	if (ledger && !box->gpus[hold->gpu].name[0])

@@ -123,6 +123,11 @@ bool box_is_what_it_says(const struct box_process *process);
 struct box_process *box_find(const struct box *box, pid_t pid);
 /* The process with this pid that is not under cuward. */
 const struct box_other *box_find_other(const struct box *box, pid_t pid);
+/*
+ * A limit as it is with what `cuward limit` set: a lower one is followed at the next allocation, and so
+ * it counts now. A higher one may be more than the policy allows: that the process says once it looked.
+ */
+uint64_t box_with_live(uint64_t bytes, uint64_t live);
 /* The least limit that binds it there, and of what: "process", "job", "user"...; BYTES_NONE. */
 uint64_t box_limit(const struct box_hold *hold, const char **scope);
 /* Is it of this job, or of one within it? */

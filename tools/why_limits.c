@@ -240,7 +240,7 @@ static struct why_limit *add(struct looking *l, const struct limit_of *of)
 static void add_process(struct looking *l)
 {
 	uint32_t word = l->hold->word;
-	uint64_t bytes = l->now->process_limit[word];
+	uint64_t bytes = box_with_live(l->now->process_limit[word], l->now->limit_override[word]);
 
 	add(l, &(struct limit_of){ .scope = "process", .whose = "", .bytes = bytes, .counted = is_itself,
 		.told = l->ledger && l->ledger->limit_bytes == bytes ? l->ledger->limit_source : NULL,
@@ -250,7 +250,8 @@ static void add_process(struct looking *l)
 static void add_job(struct looking *l)
 {
 	uint32_t word = l->hold->word;
-	uint64_t bytes = l->now->job_limit[word];
+	uint64_t bytes = box_with_live(l->now->job_limit[word] ? l->now->job_limit[word] : BYTES_NONE,
+		l->now->job_limit_override[word]);
 	char job[sizeof(l->process->who->job)];
 
 	snprintf(job, sizeof(job), "%.*s", (int)l->now->group_length, l->process->who->job);
@@ -273,11 +274,12 @@ static void add_user(struct looking *l)
 {
 	uint64_t live = l->now->user_limit_override[l->hold->word];
 	const struct admin_limit *admin = &l->admin.max[ADMIN_USER][0];
-	uint64_t least = live && live < admin->bytes ? live : admin->bytes;
+	uint64_t bytes = box_with_live(l->ledger ? l->ledger->user_limit_bytes : admin->bytes, live);
 
 	add(l, &(struct limit_of){ .scope = "user", .whose = l->process->user, .counted = is_of_user,
-		.bytes = l->ledger ? l->ledger->user_limit_bytes : least,
-		.told = l->ledger ? l->ledger->user_limit_source : NULL, .live = live, .admin = admin });
+		.bytes = bytes,
+		.told = l->ledger && l->ledger->user_limit_bytes == bytes ? l->ledger->user_limit_source : NULL,
+		.live = live, .admin = admin });
 }
 
 /* The ledger tells the lowest of several only; each by itself the policy does, as it is now. */

@@ -34,6 +34,28 @@ layers() {
 	jq -e --argjson want $((16 * MiB)) '.processes[0].denials[0] | .limit_bytes == $want and .scope == "process"' r.json
 }
 
+# The limits of the first process on its GPU, as ps tells them.
+ps_limits() {
+	"$cuward" ps --json >out
+	told '[.processes[0].devices[0].limits[] | [.scope, .bytes]]' "$1"
+}
+
+@test "set lower: ps and why know it at once, before the process looks" {
+	CUWARD_MEMORY=64M CUWARD_JOB=j CUWARD_JOB_MEMORY=128M holder init device 0 alloc 16M say held sleep 600000
+	ps_limits "[[\"process\",$((64 * MiB))],[\"job\",$((128 * MiB))]]"
+	"$cuward" limit set $pid 8M
+	ps_limits "[[\"process\",$((8 * MiB))],[\"job\",$((128 * MiB))]]"
+	"$cuward" ps | grep -q '8\.00 MiB process'
+	"$cuward" why $pid | grep '16\.0 MiB of the process limit of 8\.00 MiB (cuward limit)'
+	"$cuward" limit set j 32M
+	ps_limits "[[\"process\",$((8 * MiB))],[\"job\",$((32 * MiB))]]"
+	"$cuward" limit set "$(id -un)" 4M
+	ps_limits "[[\"process\",$((8 * MiB))],[\"job\",$((32 * MiB))],[\"user\",$((4 * MiB))]]"
+	"$cuward" ps | grep -q '4\.00 MiB user'
+	"$cuward" why $pid | grep '16\.0 MiB of the user limit of 4\.00 MiB'
+	layers $pid "[[\"process\",$((64 * MiB)),\"CUWARD_MEMORY\",false],[\"process\",$((8 * MiB)),\"cuward limit\",true],[\"job\",$((128 * MiB)),\"CUWARD_JOB_MEMORY\",false],[\"job\",$((32 * MiB)),\"cuward limit\",true],[\"user\",$((4 * MiB)),\"cuward limit\",true]]"
+}
+
 @test "set: where there was no limit, and higher; cleared again" {
 	holder init device 0 alloc 8M say held sh "$until_go" refused 9M sh 'rm go; touch next' sh "$until_go" alloc 9M
 	"$cuward" limit set $pid 16M
