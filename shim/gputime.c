@@ -22,10 +22,13 @@
 #define RATE_AGAIN_NS 1000000000ll
 #define RESOLUTION_NS 500 /* of cuEventElapsedTime (driver manual) */
 #define LOOK_AT_MOST 8
+#define WRONG_NS 10000000 /* so far off, beyond its error, is no error */
+#define NEVER_NS 1e18     /* what a clock cannot say */
 
 struct pair {
 	CUevent begin, end;
 	uint32_t correlation;
+	uint64_t opened_ns;   /* the begin had not been recorded yet */
 	uint64_t returned_ns; /* from the call that gave the work to the GPU */
 	uint64_t closed_ns;   /* the end had been recorded */
 };
@@ -229,7 +232,8 @@ static void learn_rate(struct gpu_context *context)
 		swap(&context->base, &context->spare);
 		return;
 	}
-	if (apart < RATE_OVER_NS || !elapsed_ns(base->event, now->event, &gpu_ns) || gpu_ns < apart / 2)
+	if (apart < RATE_OVER_NS || !elapsed_ns(base->event, now->event, &gpu_ns) ||
+	    !(gpu_ns > apart / 2.0 && gpu_ns < apart * 2.0))
 		return;
 	error = (now->error_ns + base->error_ns + RESOLUTION_NS) / gpu_ns + RATE_WANDERS;
 	if (error <= context->rate_error || (apart >= RATE_AGAIN_NS && error < RATE_UNKNOWN)) {
@@ -283,22 +287,51 @@ static void tell_untimed(uint32_t correlation, enum cuward_untimed why)
 	trace_untimed(&event);
 }
 
+/*
+ * How long it took, and when it began after the anchor: for work from before that
+ * cuEventElapsedTime goes backwards as well. The length does not, but by rounding. Not a number is
+ * neither.
+ */
+static bool read_pair(const struct gpu_context *context, const struct pair *pair, double *since,
+	double *length)
+{
+	if (!elapsed_ns(pair->begin, pair->end, length) ||
+	    !elapsed_ns(context->now.event, pair->begin, since))
+		return false;
+	if (*length < 0 && *length >= -RESOLUTION_NS)
+		*length = 0;
+	return *length >= 0 && *length < NEVER_NS && *since > -NEVER_NS && *since < NEVER_NS;
+}
+
+/* It began after it was given to the GPU, and had ended when we saw that. Some clocks jump. */
+static bool can_be(const struct pair *pair, const struct event_gpu *event, uint64_t error_ns)
+{
+	int64_t early = (int64_t)(pair->opened_ns - event->begin_ns);
+	int64_t late = (int64_t)(event->end_ns - guest_clock_ns());
+	int64_t most = (int64_t)error_ns + WRONG_NS;
+
+	return early <= most && late <= most;
+}
+
 static void tell(struct gpu_context *context, const struct pair *pair)
 {
 	struct event_gpu event = { .process = guest.key, .correlation = pair->correlation };
 	double since, length;
 	uint64_t error_ns;
 
-	/* Work from before the anchor: cuEventElapsedTime goes backwards as well. */
-	if (!elapsed_ns(pair->begin, pair->end, &length) ||
-	    !elapsed_ns(context->now.event, pair->begin, &since)) {
+	if (!read_pair(context, pair, &since, &length)) {
 		tell_untimed(pair->correlation, UNTIMED_DRIVER);
 		return;
 	}
 	event.begin_ns = context->now.cpu_ns + (int64_t)(since * context->rate);
 	event.end_ns = event.begin_ns + (uint64_t)(length * context->rate);
-	error_ns = context->now.error_ns + RESOLUTION_NS + gaps_ns(pair, &event) +
+	error_ns = context->now.error_ns + RESOLUTION_NS +
 		(uint64_t)((since < 0 ? -since : since) * context->rate_error);
+	if (!can_be(pair, &event, error_ns)) {
+		tell_untimed(pair->correlation, UNTIMED_DRIVER);
+		return;
+	}
+	error_ns += gaps_ns(pair, &event);
 	event.error_ns = error_ns < UINT32_MAX ? error_ns : UINT32_MAX;
 	trace_gpu(&event);
 }
@@ -431,6 +464,7 @@ void gputime_open_slow(struct gputime *time, uint64_t stream)
 		if (!take_free(context, time))
 			return;
 	}
+	context->pairs[time->pair].opened_ns = guest_clock_ns();
 	if (!ready(&context->pairs[time->pair]) ||
 	    real.cuEventRecord(context->pairs[time->pair].begin, (CUstream)stream) != CUDA_SUCCESS) {
 		put_free(context, time->life, time->pair);

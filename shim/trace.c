@@ -115,10 +115,10 @@ static void environment_return(void)
 /* ---- a guest that closes every descriptor ---- */
 
 /*
- * Daemons do that, and close those of liblttng-ust with the rest. Until the end it bears that, and what it
- * has mapped stays; its destructor aborts where it cannot close one of them. So before that each of
- * those numbers is open again, on nothing. What another thread opens meanwhile may count as one of them:
- * it is filled too, and nobody looks any more.
+ * Daemons do that, and close those of liblttng-ust with the rest. It bears that for long, and what
+ * it has mapped stays; but its destructor aborts where it cannot close one of them. So before that
+ * each of those numbers is open again, on nothing. What another thread opens meanwhile may count as
+ * one of them: it is filled too, and nobody looks any more.
  */
 #define DESCRIPTORS 4096
 
@@ -160,7 +160,7 @@ static void descriptors_fill(void)
 		if (nothing < 0)
 			nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (nothing >= 0 && nothing != fd)
-			fcntl(nothing, F_DUPFD_CLOEXEC, fd); /* elsewhere, where another thread was faster */
+			fcntl(nothing, F_DUPFD_CLOEXEC, fd); /* or elsewhere: a thread was faster */
 	}
 }
 

@@ -153,7 +153,7 @@ CUresult sim_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hE
 	if (!complete(start) || !complete(end))
 		return CUDA_ERROR_NOT_READY;
 	*pMilliseconds = (float)((double)(int64_t)(end->when - start->when) / 1e6 *
-				 (1 + (double)knobs.clock_ppm / 1e6));
+				 (1 + (double)(int64_t)knobs.clock_ppm / 1e6));
 	return CUDA_SUCCESS;
 }
 

@@ -230,6 +230,19 @@ all_timed() {
 	X
 }
 
+@test "a driver whose clock goes backwards, or far too fast: not timed, and that is said" {
+	local ppm
+	for ppm in -2000000 9000000000000; do
+		rm -rf trace
+		CUWARD_SIM_CLOCK_PPM=$ppm CUWARD_SIM_KERNEL_NS=100000 "$B/cuward" run -q --sim --trace=trace --gpu-time -- \
+			"$B/apps/gputime" 2 5 100000 >schedule
+		"$B/cuward" stats --json trace >told
+		jq -e '[.kernels[0] | .launches, .timed] == [10, 0] and .processes[0].gpu_busy_ns == null' told
+		[ "$("$B/cuward" events trace | grep -c 'cuward:untimed:')" = 10 ]
+		"$B/cuward" stats trace | grep '^Not timed: 10 of 10 launches'
+	done
+}
+
 @test "a green context: its work is not timed, and that is said; the primary one's is" {
 	CUWARD_SIM_KERNEL_NS=100000 times 10 green
 	[ "$timed" -eq 5 ]
