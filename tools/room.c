@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "admin_name.h"
+#include "limit.h"
 
 static uint64_t less(uint64_t a, uint64_t b)
 {
@@ -66,18 +67,22 @@ static uint64_t held_by(const struct box *box, const uint8_t uuid[16], const str
 
 /* ---- promises ---- */
 
-bool room_is_ours(const struct room_view *view, const struct queue_place *place)
+/* Is a job this one, or within it? */
+static bool is_within(const char *job, const char *around)
 {
-	size_t length = strlen(place->job);
+	size_t length = strlen(around);
 
-	if (view->mine && strcmp(place->name, view->mine) == 0)
-		return true;
-	return !place->problem[0] && place->uid == view->uid &&
-		strncmp(view->job, place->job, length) == 0 &&
-		(view->job[length] == '\0' || view->job[length] == '/');
+	return strncmp(job, around, length) == 0 && (job[length] == '\0' || job[length] == '/');
 }
 
-/* To others, or with a uid or gid to those alone; what they took of it is not promised any more. */
+bool room_is_ours(const struct room_view *view, const struct queue_place *place)
+{
+	if (view->mine && strcmp(place->name, view->mine) == 0)
+		return true;
+	return !place->problem[0] && place->uid == view->uid && is_within(view->job, place->job);
+}
+
+/* To others, or with a uid, gid or job to those alone; what they took of it is not promised any more. */
 static uint64_t promised(const struct room_view *view, const struct room *room, const struct who *who)
 {
 	uint64_t sum = 0;
@@ -88,7 +93,8 @@ static uint64_t promised(const struct room_view *view, const struct room *room, 
 		const struct queue_ask *ask = queue_asks_for(place, room->uuid);
 
 		if (!place->admitted || room_is_ours(view, place) || (who->uid && place->uid != *who->uid) ||
-			(who->gid && !admin_is_member(place->uid, *who->gid)))
+			(who->gid && !admin_is_member(place->uid, *who->gid)) ||
+			(who->job && !is_within(place->job, who->job)))
 			continue;
 		if (place->problem[0])
 			sum = slots_add(sum, room->total_bytes);
@@ -163,12 +169,51 @@ static void apply_reserve(struct room *room, const struct room_view *view, uint6
 		room->for_good_bytes));
 }
 
+/* What `cuward limit` made of it: those of the job tell, and who starts in it follows. */
+static uint64_t job_limit_now(const struct box *box, const struct room *room, const struct room_job *job,
+	uint64_t limit)
+{
+	for (size_t i = 0; i < box->count; i++) {
+		const struct box_process *process = &box->processes[i];
+		const struct slot *slot = &process->entry->slot;
+
+		if (process->owner == OWNER_DEAD || slot->group_length != strlen(job->of) ||
+			!box_in_job(process, job->of))
+			continue;
+		for (size_t j = 0; j < process->hold_count; j++) {
+			uint64_t live = slot->job_limit_override[process->holds[j].word];
+
+			if (live && memcmp(box->gpus[process->holds[j].gpu].uuid, room->uuid, 16) == 0)
+				return live;
+		}
+	}
+	return limit;
+}
+
+static void apply_job(struct room *room, const struct room_view *view, const struct room_job *job, unsigned i)
+{
+	const struct who they = { .job = job->of };
+	uint64_t limit = job->bytes[i];
+
+	if (!job->of[0]) {
+		bind_to(room, limit, job->variable);
+		never_more(room, limit);
+		return;
+	}
+	/* Nobody can change that of a run within a run. */
+	if (job == view->jobs)
+		limit = job_limit_now(&view->box, room, job, limit);
+	apply_sum(room, view, limit, &they, job->variable);
+}
+
 static void apply_limits(struct room *room, const struct room_view *view, unsigned i)
 {
 	const struct admin *admin = &view->admin;
 	const struct who us = { .uid = &view->uid };
 
 	bind_to(room, view->asked[i], "CUWARD_MEMORY");
+	for (unsigned j = 0; j < sizeof(view->jobs) / sizeof(view->jobs[0]); j++)
+		apply_job(room, view, &view->jobs[j], i);
 	bind_to(room, admin->max[ADMIN_PROCESS][i].bytes, "process_max");
 	bind_to(room, admin->max[ADMIN_JOB][i].bytes, "job_max");
 	never_more(room, admin->max[ADMIN_PROCESS][i].bytes);
@@ -196,6 +241,18 @@ void room_find(const struct room_view *view, struct room rooms[SLOT_DEVICES])
 
 /* ---- looking ---- */
 
+static bool read_job(struct room_view *view, struct room_job *job, const char *variable, const char *of,
+	const struct limit_device *devices, char *why, size_t why_bytes)
+{
+	const char *text = getenv(variable), *whose = getenv(of);
+	struct limit limit;
+
+	*job = (struct room_job){ .variable = variable,
+		.of = whose && *whose && is_within(view->job, whose) ? whose : "" };
+	return limit_parse(&limit, text ? text : "none", why, why_bytes) &&
+		limit_resolve(&limit, devices, view->count, job->bytes, why, why_bytes);
+}
+
 bool room_view_open(struct room_view *view, char *why, size_t why_bytes)
 {
 	struct limit_device devices[SLOT_DEVICES];
@@ -208,7 +265,10 @@ bool room_view_open(struct room_view *view, char *why, size_t why_bytes)
 		devices[i].total_bytes = view->facts[i].total_bytes;
 	}
 	box_open(&view->box, false);
-	return admin_read(&view->admin, devices, view->count, view->uid, why, why_bytes) &&
+	return read_job(view, &view->jobs[0], "CUWARD_JOB_MEMORY", "CUWARD_JOB_OF", devices, why, why_bytes) &&
+		read_job(view, &view->jobs[1], "CUWARD_INNER_MEMORY", "CUWARD_INNER_OF", devices, why,
+			why_bytes) &&
+		admin_read(&view->admin, devices, view->count, view->uid, why, why_bytes) &&
 		queue_folder(&view->queue, why, why_bytes) && queue_look(&view->queue, why, why_bytes) &&
 		reserve_list_open(&view->reserves, &view->admin, why, why_bytes);
 }

@@ -26,11 +26,19 @@ struct room {
 	uint64_t ever_bytes;     /* there could be, if nobody else held anything */
 };
 
+/* A limit that a run around us has for all its processes, as the environment tells. */
+struct room_job {
+	const char *variable; /* that says it */
+	const char *of;       /* whose: the id of the job; "" of one that begins here */
+	uint64_t bytes[SLOT_DEVICES]; /* BYTES_NONE */
+};
+
 /* What is known of a machine at one moment, and who asks. */
 struct room_view {
 	struct gpu_fact facts[SLOT_DEVICES];
 	unsigned count;
 	uint64_t asked[SLOT_DEVICES]; /* the limit of the process that is asked for, BYTES_NONE */
+	struct room_job jobs[2];
 	struct admin admin;
 	struct box box;
 	struct queue queue;

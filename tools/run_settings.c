@@ -33,14 +33,27 @@ const char *run_setting_option(enum run_setting setting)
 	return settings[setting].option;
 }
 
+/* A limit of a job that binds here: of a run around us, which does not say how much this one wants? */
+static bool is_of_outer(const struct run_value *of_job)
+{
+	const char *of = getenv("CUWARD_JOB_OF");
+
+	return of && *of && strcmp(of_job->source, "environment") == 0;
+}
+
 const struct run_value *run_setting_asks(const struct run *run)
 {
 	static const enum run_setting order[] = { SETTING_inner_memory, SETTING_job_memory };
+	const struct run_value *process = &run->values[SETTING_memory];
+	bool each = strcmp(process->text, "none") != 0;
 
-	for (unsigned i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-		if (strcmp(run->values[order[i]].text, "none") != 0)
-			return &run->values[order[i]];
-	return &run->values[SETTING_memory];
+	for (unsigned i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		const struct run_value *of_job = &run->values[order[i]];
+
+		if (strcmp(of_job->text, "none") != 0 && !(each && is_of_outer(of_job)))
+			return of_job;
+	}
+	return process;
 }
 
 /* "-m 4Q (command line)" or "CUWARD_MEMORY=4Q (environment)": whose value is to blame. */

@@ -43,6 +43,39 @@ second=GPU-51000000-0000-4000-8000-000000000001
 	[[ "$output" == *8X* ]]
 }
 
+@test "the limit of a job around it, less what its processes hold and were promised" {
+	CUWARD_JOB_MEMORY=0=1G fit 0 2G
+	told '[.gpus[] | [.index, .room_bytes, .bound_by]]' "[[1,$((16 << 30)),\"memory\"],[0,$((1 << 30)),\"CUWARD_JOB_MEMORY\"]]"
+	CUWARD_JOB=j holder init device 0 alloc 3G say held sleep 600000
+	CUWARD_JOB=other holder init device 0 alloc 2G say held sleep 600000
+	export CUWARD_JOB=j/in CUWARD_JOB_OF=j CUWARD_JOB_MEMORY=8G
+	fit 1 9G
+	told '[.gpus[] | [.index, .room_bytes, .bound_by]]' \
+		"[[1,$((8 << 30)),\"CUWARD_JOB_MEMORY\"],[0,$((5 << 30)),\"CUWARD_JOB_MEMORY\"]]"
+	"$cuward" limit set j 4G
+	fit 0 4G
+	told '[.gpus[] | [.index, .room_bytes]]' "[[1,$((4 << 30))],[0,$((1 << 30))]]"
+	CUWARD_INNER_OF=j/in CUWARD_INNER_MEMORY=2G fit 1 3G
+	told '[.gpus[] | [.index, .room_bytes, .bound_by]]' \
+		"[[1,$((2 << 30)),\"CUWARD_INNER_MEMORY\"],[0,$((1 << 30)),\"CUWARD_JOB_MEMORY\"]]"
+	run "$cuward" run --sim --wait=20s -m 5G -g 0 -- touch ran
+	[ "$status" -eq 125 ]
+	[[ "$output" == *"5.00 GiB will never be free on "*": at most 4.00 GiB of it can be yours"* ]]
+	run "$cuward" run --sim --wait=0 -m 2G -g 0 -- touch ran
+	[ "$status" -eq 75 ]
+	[ ! -e ran ]
+	run "$cuward" run -q --sim --wait=20s -m 1G -g 0 -- "$play" init device 0 alloc 1G refused 1M
+	[ "$status" -eq 0 ]
+	run "$cuward" run -q --sim -g auto -m 2G -- sh -c 'echo $CUDA_VISIBLE_DEVICES'
+	[ "$output" = $second ]
+	# Without a size of its own it wants all that the runs around it leave.
+	CUWARD_INNER_OF=j/in CUWARD_INNER_MEMORY=1G "$cuward" run -q --sim --wait=20s -g 0 -- touch ran
+	[ -e ran ]
+	run env CUWARD_JOB_MEMORY=8X "$cuward" fit 1G
+	[ "$status" -eq 1 ]
+	[[ "$output" == *8X* ]]
+}
+
 @test "no GPU, and no size" {
 	run env LD_LIBRARY_PATH=$PWD "$cuward" fit 1G
 	[ "$status" -eq 3 ] || [ -e /dev/nvidiactl ]
