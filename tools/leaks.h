@@ -39,6 +39,7 @@ struct leak {
 
 struct leaks {
 	json_t *reports; /* an array of all that was read, which the rest points into */
+	json_t *told;    /* an object: the processes among them that had ended */
 	struct leak *all;
 	size_t count, capacity;
 	uint64_t processes;

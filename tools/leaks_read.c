@@ -210,11 +210,35 @@ static void take_leak(struct leaks *leaks, const json_t *process, const json_t *
 		leak->device = -1;
 }
 
+/*
+ * `run --report FILE --trace` writes a report beside the trace too, and nested runs tell of the same
+ * process. Of one that still ran there may be a later report, which knows more.
+ */
+static bool is_told_again(struct leaks *leaks, const json_t *process)
+{
+	const char *host = text(process, "host"), *boot = text(process, "boot_id");
+	const char *start = text(process, "start_time"), *ended = text(process, "ended");
+	char name[512];
+
+	if (!host || !boot || !start || !number(process, "pid") || !ended ||
+		strcmp(ended, "running") == 0 ||
+		snprintf(name, sizeof(name), "%s %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %s", host, boot,
+			number(process, "pid_ns"), number(process, "pid"), number(process, "image"),
+			start) >= (int)sizeof(name))
+		return false;
+	if (json_object_get(leaks->told, name))
+		return true;
+	json_object_set_new(leaks->told, name, json_true());
+	return false;
+}
+
 static void take_process(struct leaks *leaks, const json_t *process)
 {
 	json_t *entry;
 	size_t i;
 
+	if (is_told_again(leaks, process))
+		return;
 	leaks->processes++;
 	json_array_foreach (json_object_get(process, "leaks"), i, entry) {
 		if (!json_is_object(entry) || !counts(entry))
@@ -290,6 +314,7 @@ bool leaks_read(struct leaks *leaks, char *const *paths, unsigned count, int *st
 	struct stat info;
 
 	leaks->reports = need(json_array());
+	leaks->told = need(json_object());
 	for (unsigned i = 0; i < count; i++)
 		if (stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode) ?
 			!take_folder(leaks, paths[i], status) :
@@ -303,6 +328,7 @@ bool leaks_read(struct leaks *leaks, char *const *paths, unsigned count, int *st
 void leaks_close(struct leaks *leaks)
 {
 	json_decref(leaks->reports);
+	json_decref(leaks->told);
 	free(leaks->all);
 	*leaks = (struct leaks){ 0 };
 	symbols_close();
@@ -325,7 +351,7 @@ bool leaks_compare(struct leaks *leaks, const char *baseline, int *status)
 {
 	json_error_t error;
 	json_t *known = json_load_file(baseline, 0, &error), *entry;
-	struct leaks before = { .reports = json_array() };
+	struct leaks before = { .reports = json_array(), .told = json_object() };
 	char *path = (char *)baseline;
 	size_t i;
 
@@ -343,6 +369,7 @@ bool leaks_compare(struct leaks *leaks, const char *baseline, int *status)
 	}
 	free(before.all);
 	json_decref(before.reports);
+	json_decref(before.told);
 	json_decref(known);
 	return *status == 0;
 }

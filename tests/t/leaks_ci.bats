@@ -61,7 +61,7 @@ a_program() {
 	[[ $output == *"    load_batch  train.c:6  (train+0x"* ]]
 	report none.json "$play" init device 0 alloc 1M freeall
 	expect 0 "0 leaks; 1 process" cuward leaks none.json
-	expect 1 "3 processes" cuward leaks none.json r.json none.json
+	expect 1 "2 processes" cuward leaks none.json r.json none.json
 	expect 2 "No such file" cuward leaks nosuch.json
 	expect 2 "which report" cuward leaks
 	expect 2 "exclude each other" cuward leaks --json --github r.json
@@ -330,6 +330,14 @@ a_program() {
 	a_program train one
 	cuward run -q --sim --trace="$PWD/trace" ./train
 	expect 1 "1 leak, 4.00 KiB" cuward leaks trace
+	# The same process in two reports counts once; another process of the same program counts too.
+	rm -r trace
+	cuward run -q --sim --trace="$PWD/trace" --report r.json ./train
+	expect 1 "1 leak, 4.00 KiB in 1 allocation; 1 process" cuward leaks .
+	expect 1 "1 leak, 4.00 KiB in 1 allocation; 1 process" cuward leaks r.json trace
+	expect 0 "" cuward leaks --baseline r.json r.json trace
+	report other.json ./train
+	expect 1 "1 leak, 8.00 KiB in 2 allocations; 2 processes" cuward leaks r.json other.json trace
 }
 
 @test "twenty workers at once, each with a leak of its own" {
