@@ -190,7 +190,8 @@ static uint64_t job_limit_now(const struct box *box, const struct room *room, co
 	return limit;
 }
 
-static void apply_job(struct room *room, const struct room_view *view, const struct room_job *job, unsigned i)
+static void apply_job(struct room *room, const struct room_view *view, const struct room_job *job,
+	unsigned i)
 {
 	const struct who they = { .job = job->of };
 	uint64_t limit = job->bytes[i];
@@ -265,7 +266,8 @@ bool room_view_open(struct room_view *view, char *why, size_t why_bytes)
 		devices[i].total_bytes = view->facts[i].total_bytes;
 	}
 	box_open(&view->box, false);
-	return read_job(view, &view->jobs[0], "CUWARD_JOB_MEMORY", "CUWARD_JOB_OF", devices, why, why_bytes) &&
+	return read_job(view, &view->jobs[0], "CUWARD_JOB_MEMORY", "CUWARD_JOB_OF", devices, why,
+			why_bytes) &&
 		read_job(view, &view->jobs[1], "CUWARD_INNER_MEMORY", "CUWARD_INNER_OF", devices, why,
 			why_bytes) &&
 		admin_read(&view->admin, devices, view->count, view->uid, why, why_bytes) &&
