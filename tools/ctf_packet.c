@@ -429,10 +429,25 @@ static bool is_stream(struct ctf_stream *stream)
 	return false;
 }
 
+/* Many streams are empty because nothing happened there; LTTng's index tells of those that were not. */
+#define INDEX_HEAD_BYTES 16
+
+static void tell_emptied(struct ctf_stream *stream, const char *folder, const char *name)
+{
+	struct stat about;
+	char *index;
+
+	if (asprintf(&index, "%s/index/%s.idx", folder, name) < 0)
+		need(NULL);
+	if (stat(index, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > INDEX_HEAD_BYTES)
+		ctf_complain(stream, "it is empty, and its index tells of packets in it: they are lost");
+	free(index);
+}
+
 struct ctf_stream *ctf_stream_open(struct ctf *ctf, struct ctf_trace *trace, const char *name)
 {
 	struct ctf_stream *stream = need_zeroed(1, sizeof(*stream));
-	struct stat about;
+	struct stat about = { .st_size = -1 };
 
 	stream->ctf = ctf;
 	stream->trace = trace;
@@ -441,6 +456,8 @@ struct ctf_stream *ctf_stream_open(struct ctf *ctf, struct ctf_trace *trace, con
 	if (asprintf(&stream->path, "%s/%s", trace->path, name) < 0)
 		need(NULL);
 	if (stat(stream->path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0) {
+		if (about.st_size == 0)
+			tell_emptied(stream, trace->path, name);
 		ctf_stream_close(stream);
 		return NULL;
 	}

@@ -322,7 +322,8 @@ json_t *view_trace_json(const struct model *model, const struct trace_facts *fac
 	set_number(object, "events_shown", model->events);
 	set_number(object, "foreign_events", facts->foreign);
 	set_number(object, "lost_events", doubts.lost);
-	json_object_set_new(object, "lost_events_is_exact", json_boolean(!doubts.lost_unknown));
+	json_object_set_new(object, "lost_events_is_exact", 
+		json_boolean(!doubts.lost_unknown && !doubts.damaged));
 	set_number(object, "lost_packets", facts->lost_packets);
 	json_object_set_new(object, "losses", losses_json(facts));
 	set_number(object, "copied_packets", facts->copies);

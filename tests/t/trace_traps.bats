@@ -203,6 +203,20 @@ for name in sys.argv[2:]:
 	[[ $output == *"without it nothing can be read"* ]]
 }
 
+@test "streams that were emptied or cut off: what is lost is said, and that nobody knows how much" {
+	local calls
+	traced "$BATS_FILE_TMPDIR/play" init device 0 alloc 1M launch k launch k free 0
+	run -0 timeline --json "$trace"
+	jq -e '.trace.lost_events_is_exact and .processes[0].launches == 2' <<<"$output"
+	for calls in $(find "$trace" -name 'calls_*' -size +0 -not -name '*.idx'); do
+		truncate -s 0 "$calls"
+	done
+	run -1 --separate-stderr timeline --json "$trace"
+	[[ $stderr == *"calls_"*": it is empty, and its index tells of packets in it: they are lost"* ]]
+	jq -e '.trace | .damaged and (.lost_events_is_exact | not)' <<<"$output"
+	jq -e '.processes[0].launches == 0 and .processes[0].devices[0].peak_bytes == 1048576' <<<"$output"
+}
+
 @test "harmless oddities are no failure, and stdout stays the same" {
 	python3 "$TOP/tests/make_ctf.py" "$TOP/tests/golden/two.events" "$trace" --host box --streams 2
 	timeline "$trace" >"$tmp/before"
