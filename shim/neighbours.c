@@ -162,6 +162,15 @@ static uint32_t find_reserve(uint32_t uid)
 	return 0;
 }
 
+/* For want of descriptors or memory somebody is not seen, who may hold anything: we look again. */
+static void note_unseen(void)
+{
+	if (errno != EMFILE && errno != ENFILE && errno != ENOMEM)
+		return;
+	near.blind = true;
+	near.scanned_ns = 0;
+}
+
 static void add_neighbour(int folder, const char *name)
 {
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -174,6 +183,8 @@ static void add_neighbour(int folder, const char *name)
 	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !*end &&
 		status.st_uid == uid && uid != getuid())
 		slots = share_map_slots(fd);
+	if (!slots)
+		note_unseen();
 	if (fd >= 0)
 		close(fd);
 	if (!slots)
@@ -188,10 +199,15 @@ static void add_neighbour(int folder, const char *name)
 
 static void scan(void)
 {
-	int fd = admin_dir_open("slots");
-	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
+	DIR *folder;
+	int fd;
 
+	errno = 0;
+	fd = admin_dir_open("slots");
+	folder = fd < 0 ? NULL : fdopendir(fd);
+	if (!folder)
+		note_unseen();
 	while (near.count > 0)
 		share_unmap_slots(near.all[--near.count].slots);
 	near.too_many = false;
@@ -201,8 +217,10 @@ static void scan(void)
 		return;
 	}
 	while ((entry = readdir(folder)))
-		if (strncmp(entry->d_name, "slots.", 6) == 0)
+		if (strncmp(entry->d_name, "slots.", 6) == 0) {
+			errno = 0;
 			add_neighbour(dirfd(folder), entry->d_name);
+		}
 	closedir(folder);
 }
 

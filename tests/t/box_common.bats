@@ -125,6 +125,17 @@ gpu=GPU-51000000-0000-4000-8000-000000000000
 	X
 }
 
+@test "no descriptor left when somebody has just come: he counts" {
+	policy '[default]' 'reserve = 8G'
+	common <<-'X'
+		holds 4101 init device 0 alloc 1G say held sleep 600000
+		# Each is new here, and so the folder is looked at again.
+		for uid in 4111 4112 4113; do
+			preloaded $uid init device 0 alloc 1G sh 'prlimit --pid $PPID --nofile=3:3' refused 7G
+		done
+	X
+}
+
 @test "where process_vm_readv is not permitted, as in containers: the files themselves are read" {
 	policy '[default]' 'reserve = 8G'
 	common <<-'X'
