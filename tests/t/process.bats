@@ -196,12 +196,12 @@ value() { jq -c ".processes[0] | $1" "$2"; }
 	for how in "" pointers; do
 		for profile in . 12.2 11.0; do
 			# shellcheck disable=SC2086
-			LD_LIBRARY_PATH=$B/sim/$profile "$apps/sim_before_init" "$TOP/tests/sim/driver_facts.tsv" $how >bare
+			LD_LIBRARY_PATH=$B/sim/$profile "$apps/before_init" "$TOP/tests/sim/driver_facts.tsv" $how >bare
 			[ "$(wc -l <bare)" -gt 370 ]
 			for limit in none 1G; do
 				# shellcheck disable=SC2086
 				CUWARD_MEMORY=$limit LD_LIBRARY_PATH=$B/sim/$profile guest 0 \
-					"$apps/sim_before_init" "$TOP/tests/sim/driver_facts.tsv" $how
+					"$apps/before_init" "$TOP/tests/sim/driver_facts.tsv" $how
 				diff bare - <<<"$output"
 			done
 		done

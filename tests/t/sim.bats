@@ -23,7 +23,7 @@ truth() {
 
 @test "before cuInit each call answers as a real driver does" {
 	for profile in . 12.2 11.0 future; do
-		LD_LIBRARY_PATH=$sim/$profile "$apps/sim_before_init" "$TOP/tests/sim/driver_facts.tsv" >"$log"
+		LD_LIBRARY_PATH=$sim/$profile "$B/apps/before_init" "$TOP/tests/sim/driver_facts.tsv" >"$log"
 		[ "$(wc -l <"$log")" -gt 370 ]
 		awk -F'\t' '!/^#/ { print $1, $7 }' "$TOP/tests/sim/driver_facts.tsv" |
 			awk 'NR == FNR { want[$1] = $2; next } want[$1] != $2 { print; bad = 1 } END { exit bad }' - "$log"

@@ -1,9 +1,8 @@
 /*
- * sim_before_init.c - call every exported function with zero arguments before cuInit and print
+ * before_init.c - call every exported function with zero arguments before cuInit and print
  * "symbol result" for each. Those that work then are left out: they would follow the zeros.
  * With a second argument each argument is a pointer to zeros.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
